@@ -1,0 +1,75 @@
+# Every target may be run on a fresh clone: each prepares what it needs first.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+PY := $(BIN)/python
+PYTEST := $(PY) -m pytest
+JOBS ?= 2
+# Debian packages with the demo's data.
+export DEMO_APT ?= dataset-fashion-mnist
+
+C_DIRS := $(wildcard kernels_c firmware)
+# Generated C (the wire header) is formatted by its generator; machine-made copies stay out.
+C_FILES := $(if $(C_DIRS),$(shell find $(C_DIRS) -name build -prune -o \( -name '*.c' -o -name '*.h' \) -print))
+SANITIZER := LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 MCUTRAIN_SANITIZE=1
+
+.PHONY: help setup setup-demo setup-test engine demo lint types format format-check layering \
+	sanitize test test-fast test-all board-builds clean
+
+help:
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+
+setup: ## .venv with the mcutrain command, compilers and emulator
+	@scripts/setup.sh run
+
+setup-demo: ## the same and the demo's data
+	@scripts/setup.sh demo
+
+setup-test: ## the same and everything the tests need
+	@scripts/setup.sh test
+
+engine: setup ## compile the host engine now (otherwise at first use)
+	$(PY) -m mcutrain.engine.build
+
+demo: setup-demo ## train on an emulated STM32F405, before and after
+	$(BIN)/mcutrain demo
+
+lint: setup-test ## ruff, complexity and length of functions, spelling
+	$(PY) -m ruff check .
+	$(if $(C_DIRS),$(BIN)/lizard -w -l cpp -C 10 -L 60 -a 8 $(C_DIRS))
+	$(BIN)/codespell $(wildcard README.md docs host kernels_c firmware models scripts tests)
+
+types: setup-test ## mypy --strict over host/
+	$(PY) -m mypy
+
+format: setup-test ## rewrite Python and C in the project's format
+	$(PY) -m ruff check --select I --fix -q .
+	$(PY) -m ruff format .
+	$(if $(C_FILES),clang-format -i $(C_FILES))
+
+format-check: setup-test ## fail where `make format` would change something
+	$(PY) -m ruff format --check .
+	$(if $(C_FILES),clang-format --dry-run -Werror $(C_FILES))
+
+layering: setup-test ## imports run one way
+	$(BIN)/lint-imports --no-cache
+
+sanitize: setup-test ## kernel tests against an engine built with ASan and UBSan
+	$(SANITIZER) $(PYTEST) -q -s tests/kernels
+
+test: lint types format-check layering sanitize ## everything a change must pass
+	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q -m "not slow" -n $(JOBS)
+
+test-fast: setup-test ## without the emulator
+	$(PYTEST) -q -m "not slow and not qemu"
+
+test-all: lint types format-check layering sanitize ## with the slow ones
+	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q -n $(JOBS)
+
+board-builds: setup ## firmware for every board in the table
+	$(PY) -m mcutrain.boards.build --all
+
+clean: ## remove what builds made; .venv stays
+	rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis .pio .pio-core
+	find . -path ./.venv -prune -o -name __pycache__ -type d -print0 | xargs -0 rm -rf

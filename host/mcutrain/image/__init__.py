@@ -1,0 +1,1 @@
+"""The packed file: header, tensors, programs, constants, initial state, metadata (SPEC-image)."""

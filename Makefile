@@ -46,11 +46,11 @@ types: setup-test ## mypy --strict over host/
 format: setup-test ## rewrite Python and C in the project's format
 	$(PY) -m ruff check --select I --fix -q .
 	$(PY) -m ruff format .
-	$(if $(C_FILES),clang-format -i $(C_FILES))
+	$(if $(C_FILES),$(BIN)/clang-format -i $(C_FILES))
 
 format-check: setup-test ## fail where `make format` would change something
 	$(PY) -m ruff format --check .
-	$(if $(C_FILES),clang-format --dry-run -Werror $(C_FILES))
+	$(if $(C_FILES),$(BIN)/clang-format --dry-run -Werror $(C_FILES))
 
 layering: setup-test ## imports run one way
 	$(BIN)/lint-imports --no-cache

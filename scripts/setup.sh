@@ -48,7 +48,6 @@ missing_packages() {
     { have arm-none-eabi-gcc && has_newlib; } || echo libnewlib-arm-none-eabi
     have qemu-system-arm || echo qemu-system-arm
     if [ "$profile" = test ]; then
-        have clang-format || echo clang-format
         have git || echo git
         { ! have gcc || has_sanitizers; } || echo "libgcc-$(gcc -dumpversion)-dev"
     fi
@@ -72,8 +71,8 @@ retry() { # two more tries: mirrors and locks fail for a moment now and then
 install_packages() {
     have apt-get || fail "this system has no apt-get, and these are missing: $*" \
         "mcutrain's set-up knows Debian 12 or newer. Elsewhere, install by hand: gcc, make," \
-        "arm-none-eabi-gcc with newlib-nano, qemu-system-arm, Python >= 3.11 with venv and headers" \
-        "(for tests also clang-format); then run the same make target again."
+        "arm-none-eabi-gcc with newlib-nano, qemu-system-arm, Python >= 3.11 with venv and headers;" \
+        "then run the same make target again."
     if [ "$(id -u)" -ne 0 ]; then
         have sudo || fail "not root, and there is no sudo" "Run as root: apt-get install -y $*"
         as_root=(sudo)
@@ -125,7 +124,7 @@ check_system() { # what must be there now, whoever installed it
     local left
     left=$(missing_packages | tr '\n' ' ')
     [ -z "$left" ] || fail "still missing after installation: $left"
-    python=$(find_python) || fail "no Python >= 3.11 found" \
+    python=$(find_python) || fail "no Python >= 3.11 found${PYTHON:+ (PYTHON=$PYTHON)}" \
         "Install one (Debian 12: apt-get install python3 python3-venv python3-dev) or set PYTHON."
     left=$(python_lacks "$python" | tr '\n' ' ')
     [ -z "$left" ] || fail "$python lacks what these Debian packages give: $left" \
@@ -165,6 +164,8 @@ prepare_venv() {
     echo "$want" >".venv/.setup-$extras"
     say "ready (.venv/bin/mcutrain, $profile)"
 }
+
+[ -w . ] || fail "cannot write in $(pwd)" "Run as the owner of this checkout, or clone it anew."
 
 # Two runs at once (two terminals, a parallel make) would write into one .venv.
 if have flock; then

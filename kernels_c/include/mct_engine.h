@@ -1,0 +1,88 @@
+/*
+ * The executor: runs a verified image in one block of the caller's memory (state, then arena).
+ *
+ * Open, fill the inputs, then forward (evaluation) or train (one step). What an image keeps between
+ * steps is its state; everything else in the block may be overwritten by each run, inputs included:
+ * fill them before every run.
+ */
+#ifndef MCT_ENGINE_H
+#define MCT_ENGINE_H
+
+#include <stdint.h>
+
+#include "mct_image.h"
+#include "mct_status.h"
+#include "mct_types.h"
+
+typedef struct mct_engine mct_engine;
+
+/* Called before (after = 0) and after (after = 1) each instruction; may read, must not write. */
+typedef void (*mct_engine_hook)(void *context, const mct_engine *engine, uint32_t instruction,
+                                int after);
+
+/* Treat as opaque but for image, refused, hook and hook_context. */
+struct mct_engine {
+    mct_image image;
+    mct_image_error refused; /* place of the last refusal by open or check_state */
+    mct_engine_hook hook;    /* may be NULL */
+    void *hook_context;
+    uint8_t *state;
+    uint8_t *arena;
+    /* of the step that runs */
+    uint32_t label;
+    float lr_head;
+    mct_rate rate;
+    mct_top_error top;
+    mct_loss_result loss;
+    uint32_t saturated;
+    uint32_t clamped;
+};
+
+typedef struct {
+    uint32_t loss_bits; /* binary32 */
+    uint32_t predicted; /* before the update */
+    uint32_t saturated; /* error elements that met a rail */
+    uint32_t clamped;   /* weights that met a rail */
+    uint32_t step;      /* steps done since the state was made, this one included */
+} mct_step_result;
+
+/*
+ * Verifies the image (which must stay where it is) and puts its initial state into the block.
+ * memory: 4-byte aligned, at least mct_image_block_bytes(); the arena is not cleared.
+ */
+mct_status mct_engine_open(mct_engine *engine, const void *image, uint32_t size, void *memory,
+                           uint32_t bytes);
+
+/* Back to the initial state of the image. */
+void mct_engine_reset(mct_engine *engine);
+
+/* Where to put input k (0 to 3) of a sample, and its bytes; NULL and 0 if there is none. */
+uint8_t *mct_engine_input(const mct_engine *engine, uint32_t k, uint32_t *bytes);
+
+/* Logits of the last run (classes); valid until the next one, after train no longer. */
+const float *mct_engine_logits(const mct_engine *engine);
+
+/* The forward pass. MCT_ERR_NOT_FINITE if a logit is not. */
+mct_status mct_engine_forward(mct_engine *engine, uint32_t *predicted);
+
+/*
+ * One step on the sample in the inputs. label below the classes, rates finite and >= 0. On an error
+ * the state is what it was before the step.
+ */
+mct_status mct_engine_train(mct_engine *engine, uint32_t label, float lr, float lr_head,
+                            mct_step_result *result);
+
+/*
+ * The state, to read (pull) or to overwrite as a whole (push). After a push, mct_engine_check_state
+ * must be called; where it refuses what was written it puts the initial state in its place.
+ */
+uint8_t *mct_engine_state(const mct_engine *engine, uint32_t *bytes);
+mct_status mct_engine_check_state(mct_engine *engine);
+
+/* Address of a tensor of the image. */
+const uint8_t *mct_engine_tensor(const mct_engine *engine, uint32_t tensor);
+
+/* CRC-32 over the bytes of the tensors that an instruction writes, in slot order; for hooks. */
+uint32_t mct_engine_trace_crc(const mct_engine *engine, uint32_t instruction, uint32_t crc);
+
+#endif

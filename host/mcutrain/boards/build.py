@@ -1,0 +1,237 @@
+"""Compiles and links the firmware for a board, into a cache keyed by sources and flags.
+
+The cache lies in build/firmware of the checkout. An object is reused while its source, any header
+and its flags are unchanged; a linked firmware while everything is. Both appear by renaming, so that
+builds may run at the same time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from mcutrain.boards import toolchain
+from mcutrain.boards.sizes import Sizes, read_sizes
+from mcutrain.boards.table import Board
+from mcutrain.errors import FitError, InputError, ToolchainError
+
+ROOT = Path(__file__).resolve().parents[3]
+
+_CODE_FLAGS = ("-std=c99", "-O2", "-g", "-ffunction-sections", "-fdata-sections")
+_ARITHMETIC_FLAGS = ("-ffp-contract=off",)
+_CHECK_FLAGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
+_COMPILE_FLAGS = (*_CODE_FLAGS, *_ARITHMETIC_FLAGS, *_CHECK_FLAGS, "-fstack-usage")
+# Hosted, not -ffreestanding: that would turn every 4-byte memcpy into a call.
+_LIBC_FLAGS = ("-nostartfiles", "--specs=nano.specs", "--specs=nosys.specs")
+_LINK_FLAGS = (*_LIBC_FLAGS, "-Wl,--gc-sections,--no-warn-rwx-segments,--fatal-warnings")
+_TIMEOUT_S = 300.0
+_HASH_CHARS = 32
+_BUILD_ID_MACRO = b"MCT_BUILD_ID"
+
+
+@dataclass(frozen=True)
+class Firmware:
+    """A linked firmware.
+
+    Attributes:
+        board: what it was built for.
+        elf, map: the files.
+        build_id: 16 hex digits over sources, flags and compiler; the firmware knows it, too.
+        sizes: bytes of every kind of memory, from the ELF.
+        frames: stack frame in bytes of each function that was compiled, "file:function".
+    """
+
+    board: Board
+    elf: Path
+    map: Path
+    build_id: str
+    sizes: Sizes
+    frames: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Job:
+    sources: tuple[Path, ...]
+    headers_digest: str
+    flags: tuple[str, ...]
+
+
+def build_firmware(
+    board: Board,
+    *,
+    app: Path | None = None,
+    kernels: Path | None = None,
+    defines: Mapping[str, str | int] | None = None,
+    pool_bytes: int = 0,
+) -> Firmware:
+    """Builds `app` with the HAL of `board` and the kernels it calls.
+
+    Args:
+        board: a row of the board table, perhaps cut with `with_ram`.
+        app: directory of the app's C files; firmware/app by default.
+        kernels: directory with include/ and src/; kernels_c by default.
+        defines: more preprocessor definitions, for app, HAL and kernels alike.
+        pool_bytes: size of the memory pool; 0 gives it all SRAM that is left.
+
+    Raises:
+        InputError: a source directory is missing.
+        FitError: code or data does not fit into the board.
+        ToolchainError: the compiler is missing or refused a source.
+    """
+    app = app or ROOT / "firmware" / "app"
+    kernels = kernels or ROOT / "kernels_c"
+    sources = _sources(board, app, kernels)
+    includes = _include_dirs(board, app, kernels)
+    script = ROOT / "firmware" / "hal" / "cortexm" / "cortexm.ld"
+    flags = (*board.core_flags, *_COMPILE_FLAGS, f"-ffile-prefix-map={ROOT}=.")
+    flags += tuple(f"-I{directory}" for directory in includes)
+    flags += tuple(f"-D{name}={value}" for name, value in sorted((defines or {}).items()))
+    layout = _layout(board, pool_bytes)
+    headers = sorted(header for directory in includes for header in directory.rglob("*.h"))
+    job = _Job(sources, _digest(headers), flags)
+    build_id = _hash(job.headers_digest, _digest([*sources, script]), _portable([*flags, *layout]))
+    build_id = build_id[:16]
+    cache = Path(os.environ.get("MCUTRAIN_BUILD_DIR") or ROOT / "build" / "firmware")
+    directory = cache / board.config / build_id
+    objects = _compile_all(job, cache / "objects", build_id)
+    elf = directory / "firmware.elf"
+    if not elf.is_file():
+        _link(board, objects, [*board.core_flags, *layout, f"-T{script}"], directory)
+    return Firmware(
+        board=board,
+        elf=elf,
+        map=elf.with_suffix(".map"),
+        build_id=build_id,
+        sizes=read_sizes(elf),
+        frames=_frames(objects),
+    )
+
+
+def _sources(board: Board, app: Path, kernels: Path) -> tuple[Path, ...]:
+    hal = ROOT / "firmware" / "hal"
+    if not (hal / board.family).is_dir() or not any(app.glob("*.c")):
+        raise InputError(
+            "firmware sources are missing",
+            where=str(app if (hal / board.family).is_dir() else hal),
+            why="firmware is built from a checkout of mcutrain",
+            hint="run mcutrain from a checkout, installed with `make setup`",
+        )
+    own = [*app.glob("*.c"), *(hal / "cortexm").glob("*.c"), *(hal / board.family).glob("*.c")]
+    return tuple(sorted(own)) + tuple(sorted((kernels / "src").rglob("*.c")))
+
+
+def _include_dirs(board: Board, app: Path, kernels: Path) -> list[Path]:
+    firmware = ROOT / "firmware"
+    hal = firmware / "hal"
+    board_dir = firmware / "boards" / board.config
+    dirs = [app, hal, hal / "cortexm", hal / board.family, board_dir]
+    return dirs + [d for d in (kernels / "include", kernels / "src") if d.is_dir()]
+
+
+def _layout(board: Board, pool_bytes: int) -> list[str]:
+    """The memory of the board as linker symbols; see cortexm.ld for their meaning."""
+    symbols = {
+        "code_base": board.code.base,
+        "code_bytes": board.code.size,
+        "ram_base": board.ram.base,
+        "ram_bytes": board.ram.size,
+        "image_base": board.image.base,
+        "image_bytes": board.image.size,
+        "guard_base": board.guard.base,
+        "guard_bytes": board.guard.size,
+        "stack_bytes": board.stack_bytes,
+        "pool_bytes": pool_bytes,
+    }
+    return [f"-Wl,--defsym=mct_{name}={value:#x}" for name, value in symbols.items()]
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_HASH_CHARS]
+
+
+def _digest(files: Iterable[Path]) -> str:
+    """A hash over names (relative to the checkout, where inside) and contents."""
+    return _hash(
+        *(
+            f"{os.path.relpath(file, ROOT)} {hashlib.sha256(file.read_bytes()).hexdigest()}"
+            for file in files
+        )
+    )
+
+
+def _portable(flags: Sequence[str]) -> str:
+    """Flags and compiler without the place of the checkout: two clones give one build id."""
+    text = " ".join([toolchain.tool_version(toolchain.GCC), *flags])
+    return text.replace(str(ROOT), ".")
+
+
+def _compile_all(job: _Job, cache: Path, build_id: str) -> list[Path]:
+    cache.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(dir=cache) as scratch,
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
+        return list(
+            pool.map(lambda s: _compile(job, s, build_id, cache, Path(scratch)), job.sources)
+        )
+
+
+def _compile(job: _Job, source: Path, build_id: str, cache: Path, scratch: Path) -> Path:
+    flags = list(job.flags)
+    if _BUILD_ID_MACRO in source.read_bytes():
+        # Only where it is used, or a change anywhere would compile everything again.
+        flags.append(f"-DMCT_BUILD_ID=0x{build_id}ULL")
+    key = _hash(job.headers_digest, _digest([source]), _portable(flags))
+    target = cache / f"{key}.o"
+    if not target.is_file():
+        made = scratch / target.name
+        gcc = str(toolchain.find_tool(toolchain.GCC))
+        toolchain.run([gcc, *flags, "-c", "-o", str(made), str(source)], _TIMEOUT_S)
+        made.with_suffix(".su").replace(target.with_suffix(".su"))
+        made.replace(target)
+    return target
+
+
+def _link(board: Board, objects: Sequence[Path], flags: Sequence[str], directory: Path) -> None:
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=directory.parent))
+    command = [str(toolchain.find_tool(toolchain.GCC)), *_LINK_FLAGS, *flags]
+    command += [f"-Wl,-Map={scratch / 'firmware.map'}", *map(str, objects)]
+    command += ["-o", str(scratch / "firmware.elf")]
+    try:
+        toolchain.run(command, _TIMEOUT_S)
+        if not directory.is_dir():
+            scratch.rename(directory)
+    except ToolchainError as error:
+        raise _explain_link(error, board) from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _explain_link(error: ToolchainError, board: Board) -> ToolchainError | FitError:
+    lines = [line for line in (error.why or "").splitlines() if "overflowed by" in line]
+    if not lines:
+        return error
+    return FitError(
+        "the firmware does not fit into the board",
+        where=board.id,
+        why="; ".join(line.partition("ld: ")[2] or line for line in lines)
+        + f" (code {board.code.size} bytes, SRAM {board.ram.size} bytes)",
+    )
+
+
+def _frames(objects: Sequence[Path]) -> dict[str, int]:
+    """Reads gcc's .su files: "path:line:column:function<TAB>bytes<TAB>kind" a line."""
+    frames: dict[str, int] = {}
+    for item in objects:
+        for line in item.with_suffix(".su").read_text().splitlines():
+            place, size, _ = line.split("\t")
+            path, _, _, function = place.split(":")
+            frames[f"{path}:{function}"] = int(size)
+    return frames

@@ -55,7 +55,8 @@ class Node:
         inputs: names of the tensors it reads, in the operator's order.
         output: name of the tensor it makes.
         attrs: plain values (kernel, stride, pad, groups, lo, hi, ...).
-        params: weights. conv2d, linear: `weight` (C_out, kh, kw, C_in / groups) and `bias` (C_out,);
+        params: weights. conv2d, linear: `weight` (C_out, kh, kw, C_in / groups) and `bias`
+            (C_out,);
             float graphs: float32; quantised graphs: int8, int32 and `w_scale` float64 (C_out,).
     """
 
@@ -71,8 +72,8 @@ class Node:
 class Graph:
     """A network. Nodes stand in an order in which they can run; `output` is the logits tensor.
 
-    The last node is a `linear` one, the classifier, which runs and trains in fp32: it keeps float32 weights
-    in a quantised graph, too.
+    The last node is a `linear` one, the classifier, which runs and trains in fp32: it keeps
+    float32 weights in a quantised graph, too.
     """
 
     name: str

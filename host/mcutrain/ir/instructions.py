@@ -1,8 +1,9 @@
-"""The instruction table: one row an operation that the executor knows (docs/SPEC-image.md, section 4).
+"""The instruction table: one row an operation that the executor knows (docs/SPEC-image.md, section
+4).
 
-A row is data: code, slots and parameters (also the source of the C header), the numpy reference that defines
-its result, the C kernel that computes it, the instructions that differentiate it, and what it may do in place.
-`tests/unit/test_instructions.py` fails on a row with a missing cell.
+A row is data: code, slots and parameters (also the source of the C header), the numpy reference
+that defines its result, the C kernel that computes it, the instructions that differentiate it, and
+what it may do in place. `tests/unit/test_instructions.py` fails on a row with a missing cell.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ class InstructionSpec:
         slots: operands in the order of an image's instruction.
         params: parameter names in the order of an image's instruction.
         kernel: the public C function that computes it.
-        gradient: instructions that its differentiation emits, () where it is itself part of the backward pass.
-        inplace: (read slot, written slot) pairs that may share a buffer when the read value ends here.
+        gradient: instructions that its differentiation emits, () where it is itself part of the
+            backward pass.
+        inplace: (read slot, written slot) pairs that may share a buffer when the read value ends
+            here.
         stochastic: takes random bits, so it has an `rng` parameter.
     """
 

@@ -1,7 +1,8 @@
 """What a chip does in one training step: instructions over values, forward first, then backward.
 
-Values live in the arena (gone after the step), in the state (kept and trained) or among the constants
-(never written). `mcutrain.image.pack` writes a compiled program byte by byte into an image.
+Values live in the arena (gone after the step), in the state (kept and trained) or among the
+constants (never written). `mcutrain.image.pack` writes a compiled program byte by byte into an
+image.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from mcutrain.ir.instructions import INSTRUCTIONS, InstructionSpec
 
 ARENA, STATE, CONST = "arena", "state", "const"
 
-_BITS = {"s8": 8, "u8": 8, "s16": 16, "u16": 16, "s32": 32, "u32": 32, "f32": 32, "bits": 1, "nibbles": 4}
+_BITS = {
+    "s8": 8,
+    "u8": 8,
+    "s16": 16,
+    "u16": 16,
+    "s32": 32,
+    "u32": 32,
+    "f32": 32,
+    "bits": 1,
+    "nibbles": 4,
+}
 
 
 def value_bytes(dtype: str, count: int) -> int:
@@ -29,8 +40,8 @@ class Value:
 
     Attributes:
         shape: (h, w, c), see docs/SPEC-image.md for weights and tables.
-        data: contents of a constant, or the initial contents of a state value; packed bytes (uint8) for
-            bits and nibbles. None in the arena.
+        data: contents of a constant, or the initial contents of a state value; packed bytes
+            (uint8) for bits and nibbles. None in the arena.
         view_of: name of the value whose bytes this one shares under another shape.
         error: name of the value's error exponent slot: its index among the errors, or None.
     """
@@ -58,7 +69,9 @@ class Value:
 
 @dataclass(frozen=True, eq=False)
 class Instr:
-    """One instruction. `operands` maps slot names of its spec to value names; optional ones may be absent."""
+    """One instruction. `operands` maps slot names of its spec to value names; optional ones may
+    be absent.
+    """
 
     op: str
     layer: str
@@ -72,7 +85,9 @@ class Instr:
 
     def reads(self) -> Iterator[str]:
         """Names of the values it reads."""
-        return (self.operands[s.name] for s in self.spec.slots if s.read and s.name in self.operands)
+        return (
+            self.operands[s.name] for s in self.spec.slots if s.read and s.name in self.operands
+        )
 
     def writes(self) -> Iterator[str]:
         """Names of the values it writes."""
@@ -111,7 +126,8 @@ class Program:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Bytes of the arena for one value or several in-place ones, alive from instruction `first` to `last`.
+    """Bytes of the arena for one value or several in-place ones, alive from instruction `first` to
+    `last`.
 
     `first` is -1 for the network's inputs, which are filled before the first instruction.
     """
@@ -125,7 +141,9 @@ class Buffer:
 
 @dataclass(frozen=True, eq=False)
 class MemoryPlan:
-    """Where every buffer lies. Offsets are multiples of 4; `arena_bytes` is the highest end of a buffer."""
+    """Where every buffer lies. Offsets are multiples of 4; `arena_bytes` is the highest end of
+    a buffer.
+    """
 
     buffers: tuple[Buffer, ...]
     offsets: Mapping[str, int]
@@ -152,5 +170,7 @@ class CompiledProgram:
 
     @property
     def pool_bytes(self) -> int:
-        """Bytes of the block the executor needs: state, then the arena at the next multiple of 4."""
+        """Bytes of the block the executor needs: state, then the arena at the next multiple of
+        4.
+        """
         return (self.state_bytes + 3) // 4 * 4 + self.memory.arena_bytes

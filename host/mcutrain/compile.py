@@ -1,0 +1,108 @@
+"""Compile a quantised network and a plan into a training program with its memory laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mcutrain.ir.graph import Graph
+from mcutrain.ir.program import CONST, STATE, CompiledProgram, Program, value_bytes
+from mcutrain.ir.serialize import network_hash
+from mcutrain.memory import plan_memory
+from mcutrain.passes.autodiff import autodiff
+from mcutrain.passes.lower import lower
+from mcutrain.passes.lowered import Lowered
+from mcutrain.passes.prune import prune
+from mcutrain.passes.reorder import reorder
+from mcutrain.plan import Plan
+from mcutrain.plan.scheme import plan_to_dict
+
+RNG, PREDICTOR, EXPONENT = "rng", "predictor", "exponent"
+
+
+def compile_program(
+    graph: Graph,
+    plan: Plan,
+    *,
+    seed: int = 0,
+    predictors: Mapping[str, int] | None = None,
+    exact: bool = False,
+) -> CompiledProgram:
+    """The training program of a plan, ready to be packed.
+
+    Args:
+        graph: a quantised network.
+        plan: what trains.
+        seed: first word of the random state (uint32).
+        predictors: initial exponent predictor (int16, Q8) by error value; 0 where absent.
+        exact: lay memory out with the exact solver.
+
+    Raises:
+        InputError: the plan does not fit the network.
+        UnsupportedError: a constant that the arithmetic cannot hold; names the layer.
+    """
+    lowered = reorder(prune(autodiff(lower(graph, plan))))
+    _runtime_state(lowered, seed, predictors or {})
+    info: dict[str, Any] = {
+        "network": graph.name,
+        "classes": list(graph.classes),
+        "plan": plan_to_dict(plan),
+    }
+    program = Program(
+        lowered.name,
+        lowered.values,
+        tuple(lowered.instrs),
+        lowered.forward,
+        lowered.inputs,
+        lowered.logits,
+        lowered.errors,
+        info,
+    )
+    return layout(program, network_hash(graph), exact=exact)
+
+
+def layout(program: Program, model_hash: bytes, *, exact: bool = False) -> CompiledProgram:
+    """Give every value of a program its place."""
+    memory = plan_memory(program, exact=exact)
+    offsets: dict[str, int] = {
+        name: memory.offsets[buffer.name] for buffer in memory.buffers for name in buffer.values
+    }
+    state_bytes = _sequential(program, STATE, offsets)
+    const_bytes = _sequential(program, CONST, offsets)
+    for name in program.values:
+        offsets[name] = offsets[program.base(name).name]
+    return CompiledProgram(program, memory, offsets, state_bytes, const_bytes, model_hash)
+
+
+def _runtime_state(out: Lowered, seed: int, predictors: Mapping[str, int]) -> None:
+    """Seed and step, and for each error its exponent and the predictor of its magnitude."""
+    out.state(RNG, "u32", np.array([seed & 0xFFFFFFFF, 0], np.uint32))
+    if out.errors:
+        initial = np.zeros(out.errors, np.int16)
+        for value in out.values.values():
+            if value.error is not None and value.name in predictors:
+                initial[value.error] = predictors[value.name]
+        out.state(PREDICTOR, "s16", initial)
+        out.state(EXPONENT, "s16", np.zeros(out.errors, np.int16))
+
+
+def _sequential(program: Program, space: str, offsets: dict[str, int]) -> int:
+    """Values of a space one behind the other, wide elements first, so that no padding is needed."""
+    owners = [v for v in program.values.values() if v.space == space and v.view_of is None]
+    owners.sort(key=lambda v: -value_bytes(v.dtype, 8))
+    at = 0
+    for value in owners:
+        offsets[value.name] = at
+        at += value.nbytes
+    return at
+
+
+def with_state(compiled: CompiledProgram, state: Mapping[str, Any]) -> CompiledProgram:
+    """The same program with other initial contents of the named state values."""
+    values = dict(compiled.program.values)
+    for name, data in state.items():
+        values[name] = replace(values[name], data=np.ascontiguousarray(data))
+    return replace(compiled, program=replace(compiled.program, values=values))

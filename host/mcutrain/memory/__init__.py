@@ -1,0 +1,7 @@
+"""Where every buffer of the arena lies: lifetimes, offsets, and a checker that trusts neither."""
+
+from mcutrain.memory.check import check_layout
+from mcutrain.memory.liveness import buffers_of
+from mcutrain.memory.plan import plan_memory
+
+__all__ = ["buffers_of", "check_layout", "plan_memory"]

@@ -1,0 +1,11 @@
+"""From a quantised network and a plan to a training program: one pass a file.
+
+The order, and why:
+
+1. `lower`: network operators become forward instructions; weights are cut into trained and frozen
+   blocks, so everything after it deals in instructions only.
+2. `autodiff`: appends the loss, the errors of all tensors and the updates of the plan.
+3. `prune`: drops what no update needs: errors, masks, saved channels. Sparse update is nothing but
+this.
+4. `reorder`: moves each update right behind the error that feeds it, so that both can be forgotten.
+"""

@@ -10,9 +10,10 @@ JOBS ?= 2
 export DEMO_APT ?= dataset-fashion-mnist
 
 C_DIRS := $(wildcard kernels_c firmware)
-# Generated C (the wire header) is formatted by its generator; machine-made copies stay out.
 C_FILES := $(if $(C_DIRS),$(shell find $(C_DIRS) -name build -prune -o \( -name '*.c' -o -name '*.h' \) -print))
-SANITIZER := LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 MCUTRAIN_SANITIZE=1
+# Python itself is not built with ASan, so its run-time is loaded first; what Python never frees is no leak.
+SANITIZER := LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
+	UBSAN_OPTIONS=print_stacktrace=1 MCUTRAIN_SANITIZE=1
 
 .PHONY: help setup setup-demo setup-test engine demo lint types format format-check layering \
 	sanitize test test-fast test-all board-builds clean
@@ -56,6 +57,7 @@ layering: setup-test ## imports run one way
 	$(BIN)/lint-imports --no-cache
 
 sanitize: setup-test ## kernel tests against an engine built with ASan and UBSan
+	MCUTRAIN_SANITIZE=1 $(PY) -m mcutrain.engine.build
 	$(SANITIZER) $(PYTEST) -q -s tests/kernels
 
 test: lint types format-check layering sanitize ## everything a change must pass

@@ -312,7 +312,7 @@ READ = Message(
     _layout(
         ("source", "u8", "0 state, 1 logits (after EVAL), 2 ticks, 3 CRC-32 (u32 each)"),
         ("offset", "u32", "bytes"),
-        ("length", "u16", "bytes"),
+        ("length", "u16", "bytes, 1 to 512"),
     ),
     _layout(("data", "bytes", "exactly length bytes")),
 )

@@ -1,0 +1,168 @@
+/* The image: room for it, opening, description, reset. */
+#include <string.h>
+
+#include "app_internal.h"
+#include "hal.h"
+#include "mct_crc32.h"
+
+#define ALIGN    16u
+#define SIZE_AT  offsetof(mct_image_header, image_bytes)
+#define STATE_AT offsetof(mct_image_header, state_bytes)
+#define ARENA_AT offsetof(mct_image_header, arena_bytes)
+
+static void close_image(mct_app *app)
+{
+    app->image = NULL;
+    app->logits_valid = 0;
+    app->ticks_at = NULL;
+    app->traces_at = NULL;
+    app->transfer_open = 0;
+    memset(app->targets, 0, sizeof app->targets);
+}
+
+uint32_t mct_app_image_begin(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response)
+{
+    uint8_t place = request[MCT_WIRE_IMAGE_BEGIN_REQ_PLACE];
+    uint32_t size = mct_get_u32(request + MCT_WIRE_IMAGE_BEGIN_REQ_SIZE);
+    uint32_t room = app->pool_bytes;
+    const uint8_t *base;
+
+    (void)n;
+    (void)response;
+    if (place > MCT_WIRE_PLACE_FLASH) {
+        return mct_app_fail(app, MCT_WIRE_ERR_RANGE, place, MCT_WIRE_PLACE_FLASH);
+    }
+    if (place == MCT_WIRE_PLACE_FLASH) {
+        mct_hal_flash_partition(&base, &room);
+    }
+    if (size > room) {
+        return mct_app_fail(app, MCT_WIRE_ERR_NO_ROOM, size, room);
+    }
+    close_image(app);
+    app->place = place;
+    app->loading = 1;
+    app->top = app->pool_bytes;
+    if (place == MCT_WIRE_PLACE_SRAM) {
+        app->top = (app->pool_bytes - size) & ~(ALIGN - 1u);
+    }
+    app->targets[MCT_WIRE_TARGET_IMAGE].size = size;
+    return 0;
+}
+
+static uint32_t open_at(mct_app *app, const uint8_t *image, uint32_t size)
+{
+    app->logits_valid = 0;
+    mct_app_paint(app, 0);
+    memset(&app->engine, 0, sizeof app->engine);
+    mct_status status = mct_engine_open(&app->engine, image, size, app->pool, app->top);
+    if (status == MCT_ERR_MEMORY) {
+        /* Verified before, so the header is there. */
+        uint32_t arena = mct_get_u32(image + ARENA_AT);
+        uint32_t state = (mct_get_u32(image + STATE_AT) + 3u) & ~3u;
+        return mct_app_fail(app, MCT_WIRE_ERR_NO_ROOM, state + arena, app->top);
+    }
+    if (status != MCT_OK) {
+        return mct_app_fail(app, MCT_WIRE_ERR_IMAGE_REFUSED, (uint32_t)status,
+                            app->engine.refused.index);
+    }
+    app->image = image;
+    app->loading = 0;
+    mct_app_target *sample = &app->targets[MCT_WIRE_TARGET_SAMPLE];
+    mct_app_target *state = &app->targets[MCT_WIRE_TARGET_STATE];
+    for (uint32_t k = 0; k < MCT_MAX_INPUTS; k++) {
+        uint32_t bytes;
+        (void)mct_engine_input(&app->engine, k, &bytes);
+        sample->size += bytes;
+    }
+    (void)mct_engine_state(&app->engine, &state->size);
+    state->present = state->size;
+    return 0;
+}
+
+uint32_t mct_app_image_open(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response)
+{
+    uint8_t place = request[MCT_WIRE_IMAGE_OPEN_REQ_PLACE];
+    uint32_t size = mct_get_u32(request + MCT_WIRE_IMAGE_OPEN_REQ_SIZE);
+    uint32_t crc = mct_get_u32(request + MCT_WIRE_IMAGE_OPEN_REQ_CRC);
+    mct_app_target loaded = app->targets[MCT_WIRE_TARGET_IMAGE];
+    const uint8_t *base = app->pool + app->top;
+    uint32_t room = loaded.size;
+    uint32_t checked = size;
+
+    (void)n;
+    if (place > MCT_WIRE_PLACE_FLASH) {
+        return mct_app_fail(app, MCT_WIRE_ERR_RANGE, place, MCT_WIRE_PLACE_FLASH);
+    }
+    if (place == MCT_WIRE_PLACE_FLASH) {
+        mct_hal_flash_partition(&base, &room);
+        if (size == 0 && room >= sizeof(mct_image_header)) {
+            size = mct_get_u32(base + SIZE_AT);
+            /* Without an image there, these are any bytes: the executor says what is wrong. */
+            size = size < room ? size : room;
+        }
+        app->top = app->pool_bytes;
+        app->loading = 0;
+    } else if (!app->loading || app->place != place) {
+        return mct_app_fail(app, MCT_WIRE_ERR_NO_IMAGE, 0, 0);
+    } else if (loaded.present != loaded.size) {
+        return mct_app_fail(app, MCT_WIRE_ERR_INCOMPLETE, loaded.present, loaded.size);
+    }
+    close_image(app);
+    app->targets[MCT_WIRE_TARGET_IMAGE] = loaded;
+    if (size > room) {
+        return mct_app_fail(app, MCT_WIRE_ERR_RANGE, size, room);
+    }
+    if (checked != 0 && mct_crc32(0, base, size) != crc) {
+        return mct_app_fail(app, MCT_WIRE_ERR_IMAGE_CRC, crc, mct_crc32(0, base, size));
+    }
+    app->place = place;
+    uint32_t failed = open_at(app, base, size);
+    return failed != 0 ? failed : mct_app_image_info(app, request, n, response);
+}
+
+uint32_t mct_app_image_info(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response)
+{
+    (void)request;
+    (void)n;
+    if (app->image == NULL) {
+        return mct_app_fail(app, MCT_WIRE_ERR_NO_IMAGE, 0, 0);
+    }
+    const mct_image_header *header = app->engine.image.header;
+    uint32_t block = (uint32_t)mct_image_block_bytes(&app->engine.image);
+
+    response[MCT_WIRE_IMAGE_OPEN_RSP_PLACE] = app->place;
+    mct_put_u32(response + MCT_WIRE_IMAGE_OPEN_RSP_SIZE, header->image_bytes);
+    mct_put_u32(response + MCT_WIRE_IMAGE_OPEN_RSP_CRC, header->crc);
+    memcpy(response + MCT_WIRE_IMAGE_OPEN_RSP_MODEL_HASH, header->model_hash,
+           sizeof header->model_hash);
+    mct_put_u32(response + MCT_WIRE_IMAGE_OPEN_RSP_STATE_BYTES, header->state_bytes);
+    mct_put_u32(response + MCT_WIRE_IMAGE_OPEN_RSP_ARENA_BYTES, header->arena_bytes);
+    mct_put_u32(response + MCT_WIRE_IMAGE_OPEN_RSP_SAMPLE_BYTES,
+                app->targets[MCT_WIRE_TARGET_SAMPLE].size);
+    mct_put_u16(response + MCT_WIRE_IMAGE_OPEN_RSP_CLASSES, header->classes);
+    mct_put_u32(response + MCT_WIRE_IMAGE_OPEN_RSP_FORWARD, header->forward);
+    mct_put_u32(response + MCT_WIRE_IMAGE_OPEN_RSP_INSTRUCTIONS, header->instructions);
+    mct_put_u32(response + MCT_WIRE_IMAGE_OPEN_RSP_FREE_BYTES, app->top - block);
+    return MCT_WIRE_IMAGE_OPEN_RSP_BYTES;
+}
+
+uint32_t mct_app_reset(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response)
+{
+    (void)n;
+    (void)response;
+    if (app->image == NULL) {
+        return mct_app_fail(app, MCT_WIRE_ERR_NO_IMAGE, 0, 0);
+    }
+    mct_engine_reset(&app->engine);
+    if (request[MCT_WIRE_RESET_REQ_SET_SEED]) {
+        memcpy(mct_app_random_state(app), request + MCT_WIRE_RESET_REQ_SEED, sizeof(uint32_t));
+    }
+    app->targets[MCT_WIRE_TARGET_SAMPLE].present = 0;
+    app->targets[MCT_WIRE_TARGET_STATE].present = app->targets[MCT_WIRE_TARGET_STATE].size;
+    app->transfer_open = 0;
+    app->logits_valid = 0;
+    app->ticks_at = NULL;
+    app->traces_at = NULL;
+    mct_app_paint(app, app->targets[MCT_WIRE_TARGET_STATE].size);
+    return 0;
+}

@@ -1,0 +1,154 @@
+/* STEP and EVAL: runs of the executor with interrupts masked, and what is measured meanwhile. */
+#include <string.h>
+
+#include "app_internal.h"
+#include "hal.h"
+
+#define ALL_FLAGS ((uint32_t)MCT_WIRE_RUN_PROFILE | MCT_WIRE_RUN_TRACE)
+
+/* The counter stands still, so to speak, while this runs: only compute is counted. */
+static void record(void *context, const mct_engine *engine, uint32_t instruction, int after)
+{
+    uint32_t now = mct_hal_counter();
+    mct_app *app = context;
+
+    app->spent += now - app->mark;
+    if (!after) {
+        app->instruction = instruction;
+    } else {
+        if (instruction < engine->image.header->forward) {
+            app->ticks_forward += app->spent;
+        } else {
+            app->ticks_backward += app->spent;
+        }
+        if (app->ticks_at != NULL) {
+            mct_put_u32(app->ticks_at + 4 * instruction, app->spent);
+        }
+        if (app->traces_at != NULL) {
+            mct_put_u32(app->traces_at + 4 * instruction,
+                        mct_engine_trace_crc(engine, instruction, 0));
+        }
+        app->recorded = instruction + 1;
+        app->spent = 0;
+    }
+    app->mark = mct_hal_counter();
+}
+
+/* Makes room for the records that the flags ask for. 0, or the error. */
+static uint32_t prepare(mct_app *app, uint8_t flags)
+{
+    mct_app_target *sample = &app->targets[MCT_WIRE_TARGET_SAMPLE];
+    uint32_t failed = mct_app_check_ready(app);
+
+    if (failed != 0) {
+        return failed;
+    }
+    if (flags > ALL_FLAGS) {
+        return mct_app_fail(app, MCT_WIRE_ERR_RANGE, flags, ALL_FLAGS);
+    }
+    if (sample->present != sample->size) {
+        return mct_app_fail(app, MCT_WIRE_ERR_INCOMPLETE, sample->present, sample->size);
+    }
+    uint32_t each = app->engine.image.header->instructions * 4u;
+    uint32_t needed = each * ((flags & 1u) + ((flags >> 1) & 1u));
+    uint32_t room = app->top - (uint32_t)mct_image_block_bytes(&app->engine.image);
+    if (needed > room) {
+        return mct_app_fail(app, MCT_WIRE_ERR_NO_ROOM, needed, room);
+    }
+    uint8_t *at = app->pool + app->top - needed;
+    app->ticks_at = flags & MCT_WIRE_RUN_PROFILE ? at : NULL;
+    app->traces_at = flags & MCT_WIRE_RUN_TRACE ? app->pool + app->top - each : NULL;
+    app->records = app->top - needed < app->records ? app->top - needed : app->records;
+    app->recorded = 0;
+    app->logits_valid = 0;
+    sample->present = 0;
+    app->transfer_open = 0;
+    return 0;
+}
+
+static uint32_t start(mct_app *app)
+{
+    uint32_t mask = mct_hal_irq_save();
+
+    app->engine.hook = record;
+    app->engine.hook_context = app;
+    app->instruction = 0;
+    app->spent = 0;
+    app->ticks_forward = 0;
+    app->ticks_backward = 0;
+    app->mark = mct_hal_counter();
+    return mask;
+}
+
+/* What ran after the last instruction belongs to the step as well. */
+static void stop(mct_app *app, uint32_t mask)
+{
+    app->ticks_backward += app->spent + (mct_hal_counter() - app->mark);
+    mct_hal_irq_restore(mask);
+}
+
+static float to_float(const uint8_t *bits)
+{
+    float value;
+
+    memcpy(&value, bits, sizeof value);
+    return value;
+}
+
+uint32_t mct_app_step(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response)
+{
+    uint32_t failed = prepare(app, request[MCT_WIRE_STEP_REQ_FLAGS]);
+    mct_step_result result;
+
+    (void)n;
+    if (failed != 0) {
+        return failed;
+    }
+    uint32_t mask = start(app);
+    mct_status status =
+        mct_engine_train(&app->engine, mct_get_u16(request + MCT_WIRE_STEP_REQ_LABEL),
+                         to_float(request + MCT_WIRE_STEP_REQ_LR),
+                         to_float(request + MCT_WIRE_STEP_REQ_LR_HEAD), &result);
+    stop(app, mask);
+    if (status != MCT_OK) {
+        return mct_app_fail(app, MCT_WIRE_ERR_RUN_FAILED, (uint32_t)status, app->instruction);
+    }
+    app->counts.steps++;
+    app->counts.saturated += result.saturated;
+    app->counts.clamped += result.clamped;
+    mct_put_u32(response + MCT_WIRE_STEP_RSP_STEP, result.step);
+    mct_put_u32(response + MCT_WIRE_STEP_RSP_LOSS, result.loss_bits);
+    mct_put_u16(response + MCT_WIRE_STEP_RSP_PREDICTED, result.predicted);
+    mct_put_u32(response + MCT_WIRE_STEP_RSP_SATURATED, result.saturated);
+    mct_put_u32(response + MCT_WIRE_STEP_RSP_CLAMPED, result.clamped);
+    mct_put_u32(response + MCT_WIRE_STEP_RSP_TICKS_FORWARD, app->ticks_forward);
+    mct_put_u32(response + MCT_WIRE_STEP_RSP_TICKS_BACKWARD, app->ticks_backward);
+    return MCT_WIRE_STEP_RSP_BYTES;
+}
+
+uint32_t mct_app_eval(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response)
+{
+    uint32_t failed = prepare(app, request[MCT_WIRE_EVAL_REQ_FLAGS]);
+    uint32_t predicted;
+
+    (void)n;
+    if (failed != 0) {
+        return failed;
+    }
+    uint32_t mask = start(app);
+    mct_status status = mct_engine_forward(&app->engine, &predicted);
+    stop(app, mask);
+    if (status != MCT_OK) {
+        return mct_app_fail(app, MCT_WIRE_ERR_RUN_FAILED, (uint32_t)status, app->instruction);
+    }
+    uint32_t bytes = app->engine.image.header->classes * 4u;
+    app->counts.evals++;
+    app->logits_valid = 1;
+    mct_put_u16(response + MCT_WIRE_EVAL_RSP_PREDICTED, predicted);
+    mct_put_u32(response + MCT_WIRE_EVAL_RSP_TICKS, app->ticks_forward + app->ticks_backward);
+    if (bytes > MCT_WIRE_MAX_PAYLOAD - MCT_WIRE_EVAL_RSP_BYTES) {
+        bytes = 0;
+    }
+    memcpy(response + MCT_WIRE_EVAL_RSP_LOGITS, mct_engine_logits(&app->engine), bytes);
+    return MCT_WIRE_EVAL_RSP_BYTES + bytes;
+}

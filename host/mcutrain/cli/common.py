@@ -1,0 +1,109 @@
+"""What all commands share: options, output as a table or JSON, networks by name."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from mcutrain.errors import InputError
+from mcutrain.ir.graph import Graph
+from mcutrain.ir.serialize import load
+from mcutrain.plan.head import fresh_head
+
+ROOT = Path(__file__).resolve().parents[3]
+
+# Tables go to stdout, all else (progress, remarks) to stderr, so that output can be piped.
+OUT = Console()
+ERR = Console(stderr=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Net = Annotated[str, typer.Argument(help="A quantised network: a file, or a name under models/.")]
+Scheme = Annotated[
+    str, typer.Option(help="What trains: head, bias:K, last:K, full, or a scheme file.")
+]
+FractionBits = Annotated[
+    int | None, typer.Option(help="Extra bits a trained weight keeps: 0, 4 or 8.")
+]
+Classes = Annotated[
+    int | None, typer.Option(help="Give the network a fresh classifier for so many classes.")
+]
+Device = Annotated[
+    str,
+    typer.Option(help="host, an emulated board (qemu:netduinoplus2, ...), or a serial port."),
+]
+Data = Annotated[str, typer.Option(help="Samples, for example fashion-mnist:test?count=100.")]
+
+
+def show(as_json: bool, data: Mapping[str, Any], render: Callable[[], object]) -> None:
+    """Print a result: as JSON, or as `render` draws it on `OUT`."""
+    if as_json:
+        sys.stdout.write(json.dumps(data, indent=2) + "\n")
+    else:
+        render()
+
+
+def table(title: str, *columns: str) -> Table:
+    """An empty table; columns whose name starts with a space hold numbers."""
+    result = Table(title=title, title_justify="left", box=None, header_style="bold")
+    for name in columns:
+        result.add_column(name.strip(), justify="right" if name.startswith(" ") else "left")
+    return result
+
+
+def progress(quiet: bool) -> Progress:
+    """A progress bar on stderr; nothing is drawn with `quiet` or without a terminal."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=ERR,
+        disable=quiet or not ERR.is_terminal,
+    )
+
+
+def load_network(net: str, classes: int | None = None) -> Graph:
+    """A network from its file or from its name under models/, perhaps with a fresh classifier.
+
+    Raises:
+        InputError: there is no such network; the message lists the names.
+    """
+    path = Path(net)
+    if not path.is_file():
+        known = bundled_networks()
+        if net not in known:
+            raise InputError(
+                "no such network",
+                where=net,
+                why="it is neither a file nor one of " + (", ".join(sorted(known)) or "(none)"),
+                hint="mcutrain quantize MODEL --data DATA -o NET makes one",
+            )
+        path = known[net]
+    graph = load(path)
+    return graph if classes is None else fresh_head(graph, classes)
+
+
+def bundled_networks() -> dict[str, Path]:
+    """The quantised networks under models/, by name."""
+    files = (ROOT / "models").rglob("*.net.npz")
+    return {path.name.removesuffix(".net.npz"): path for path in files}
+
+
+def kib(nbytes: int) -> str:
+    """Bytes for people: exact, with KiB behind."""
+    return f"{nbytes:,} ({nbytes / 1024:.1f} KiB)"

@@ -1,0 +1,101 @@
+"""What a compiled program costs: bytes by category, multiply-accumulates, and what sets the peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mcutrain.ir.macs import FORWARD, macs, phase
+from mcutrain.ir.program import STATE, Buffer, CompiledProgram
+
+_STATE_KINDS = (
+    ("weights", (".trained",)),
+    ("fractions", (".frac",)),
+    ("biases", (".bias",)),
+    ("runtime", ("rng", "predictor", "exponent")),
+)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Bytes and multiply-accumulates of one training program.
+
+    Attributes:
+        state: trained state by kind: weights, fractions, biases, classifier, runtime.
+        arena, bound: bytes of the arena and of the largest set of buffers alive at once.
+        image: bytes of the packed image.
+        macs_forward, macs_backward: of one training step.
+        peak: the instruction at which most bytes are alive, and its buffers, largest first.
+    """
+
+    state: dict[str, int]
+    arena: int
+    bound: int
+    image: int
+    macs_forward: int
+    macs_backward: int
+    peak: tuple[int, tuple[Buffer, ...]]
+
+    @property
+    def pool(self) -> int:
+        """SRAM that the image needs: state, then the arena at the next multiple of 4."""
+        return (sum(self.state.values()) + 3) // 4 * 4 + self.arena
+
+
+def cost_of(compiled: CompiledProgram, image_bytes: int) -> Cost:
+    """Account for a compiled program whose image has `image_bytes`."""
+    program = compiled.program
+    work = [(phase(i), macs(program, i)) for i in program.instrs]
+    forward = sum(n for kind, n in work if kind == FORWARD)
+    return Cost(
+        _state_bytes(compiled),
+        compiled.memory.arena_bytes,
+        compiled.memory.lower_bound,
+        image_bytes,
+        forward,
+        sum(n for _, n in work) - forward,
+        _peak(compiled),
+    )
+
+
+def _state_bytes(compiled: CompiledProgram) -> dict[str, int]:
+    head = next(i for i in compiled.program.instrs if i.op == "head")
+    classifier = {head.operands["w"], head.operands["b"]}
+    sums = dict.fromkeys(("weights", "fractions", "biases", "classifier", "runtime"), 0)
+    for value in compiled.program.values.values():
+        if value.space != STATE or value.view_of is not None:
+            continue
+        kind = next((k for k, ends in _STATE_KINDS if value.name.endswith(ends)), "classifier")
+        sums["classifier" if value.name in classifier else kind] += value.nbytes
+    return sums
+
+
+def _peak(compiled: CompiledProgram) -> tuple[int, tuple[Buffer, ...]]:
+    buffers = compiled.memory.buffers
+
+    def alive(at: int) -> list[Buffer]:
+        return [b for b in buffers if b.first <= at <= b.last]
+
+    at = max(range(len(compiled.program.instrs)), key=lambda i: sum(b.nbytes for b in alive(i)))
+    return at, tuple(sorted(alive(at), key=lambda b: -b.nbytes))
+
+
+def cost_to_dict(compiled: CompiledProgram, cost: Cost) -> dict[str, Any]:
+    """The same for `--json`."""
+    at, buffers = cost.peak
+    instr = compiled.program.instrs[at]
+    return {
+        "state_bytes": cost.state | {"total": compiled.state_bytes},
+        "arena_bytes": cost.arena,
+        "arena_lower_bound": cost.bound,
+        "pool_bytes": cost.pool,
+        "image_bytes": cost.image,
+        "macs_forward": cost.macs_forward,
+        "macs_backward": cost.macs_backward,
+        "peak": {
+            "instruction": at,
+            "op": instr.op,
+            "layer": instr.layer,
+            "buffers": [{"name": b.name, "bytes": b.nbytes} for b in buffers],
+        },
+    }

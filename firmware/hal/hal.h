@@ -42,7 +42,8 @@ typedef struct {
     uint32_t address; /* what was accessed, 0 if the core did not say */
 } mct_hal_fault;
 
-/* Sets up UART, counter and interrupts. Call once, first. */
+/* Sets up UART, counter and interrupts. Call once, first; bytes sent to the board before are lost.
+ */
 void mct_hal_init(void);
 
 /* A constant text such as "netduinoplus2". */

@@ -109,7 +109,7 @@ def build_firmware(
         map=elf.with_suffix(".map"),
         build_id=build_id,
         sizes=read_sizes(elf),
-        frames=_frames(objects),
+        frames=_frames(sources, objects),
     )
 
 
@@ -226,12 +226,12 @@ def _explain_link(error: ToolchainError, board: Board) -> ToolchainError | FitEr
     )
 
 
-def _frames(objects: Sequence[Path]) -> dict[str, int]:
+def _frames(sources: Sequence[Path], objects: Sequence[Path]) -> dict[str, int]:
     """Reads gcc's .su files: "path:line:column:function<TAB>bytes<TAB>kind" a line."""
     frames: dict[str, int] = {}
-    for item in objects:
+    for source, item in zip(sources, objects, strict=True):
         for line in item.with_suffix(".su").read_text().splitlines():
             place, size, _ = line.split("\t")
-            path, _, _, function = place.split(":")
-            frames[f"{path}:{function}"] = int(size)
+            function = place.rpartition(":")[2]
+            frames[f"{os.path.relpath(source, ROOT)}:{function}"] = int(size)
     return frames

@@ -57,9 +57,15 @@ def image_preload(board: Board, path: Path, offset: int = 0) -> Preload:
 
 
 def _die_with_parent() -> list[str]:
-    """A wrapper that replaces itself by the emulator and ends it if Python is killed."""
+    """A wrapper that replaces itself by the emulator and ends it if Python is killed.
+
+    The shell looks whether Python was killed before setpriv asked for the signal.
+    """
     setpriv = shutil.which("setpriv")  # Linux; elsewhere only close() ends the emulator
-    return [setpriv, "--pdeathsig", "KILL"] if setpriv else []
+    if setpriv is None:
+        return []
+    still_there = '[ "$PPID" = "$0" ] && exec "$@"'
+    return [setpriv, "--pdeathsig", "KILL", "/bin/sh", "-c", still_there, str(os.getpid())]
 
 
 def _command(emulation: Emulation, elf: Path, preloads: Sequence[Preload], fd: int) -> list[str]:

@@ -14,12 +14,12 @@
 /* C leaves >> of a negative value to the compiler; everything here needs the arithmetic one. */
 typedef char mct_needs_arithmetic_shift[(-1 >> 1) == -1 ? 1 : -1];
 
-#define MCT_LB_127        1788 /* mct_lb(127) */
-#define MCT_LB_HEADROOM   85   /* a third of a bit, Q8 */
-#define MCT_STEP_MAX      INT32_MAX
-#define MCT_ERROR_RAIL    127
-#define MCT_WEIGHT_RAIL   127
-#define MCT_AMAX_OVERFLOW 256 /* amax of a tensor in which an element saturated */
+#define MCT_LB_127         1788 /* mct_lb(127) */
+#define MCT_LB_HEADROOM    85   /* a third of a bit, Q8 */
+#define MCT_STEP_MAX       INT32_MAX
+#define MCT_ERROR_RAIL     127
+#define MCT_WEIGHT_RAIL    127
+#define MCT_AMAX_SATURATED 256 /* amax of a tensor in which an element saturated */
 
 static inline int32_t mct_sat(int32_t v, int32_t lo, int32_t hi)
 {
@@ -31,10 +31,10 @@ static inline int32_t mct_sat64(int64_t v, int32_t lo, int32_t hi)
     return v < lo ? lo : v > hi ? hi : (int32_t)v;
 }
 
-/* acc + a * b, modulo 2^32: the bounds of section 4 and 6 make it exact. */
+/* acc + a * b, modulo 2^32: the bounds of sections 4 and 6 make it exact. */
 static inline int32_t mct_mac(int32_t acc, int32_t a, int32_t b)
 {
-    return (int32_t)((uint32_t)acc + (uint32_t)(a * b));
+    return (int32_t)((uint32_t)acc + (uint32_t)a * (uint32_t)b);
 }
 
 /* Section 2: z + round_half_up(acc * 2^shift * mult / 2^32), before the clamp. */
@@ -198,7 +198,7 @@ static inline int32_t mct_step(int32_t d, uint32_t m, int32_t s, uint32_t r)
     if (m == 0 || s >= 63)
         return 0;
     if (s <= 0)
-        return mct_shift_left_sat(v, -s);
+        return mct_shift_left_sat(v, s < -63 ? 63 : -s);
     v += s >= 16 ? (int64_t)r << (s - 16) : (int64_t)(r >> (16 - s));
     return mct_sat64(v >> s, -MCT_STEP_MAX, MCT_STEP_MAX);
 }

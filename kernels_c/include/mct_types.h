@@ -91,8 +91,10 @@ typedef struct {
 /* How an error tensor is written; every operator that makes one holds this. */
 typedef struct {
     const uint8_t *mask; /* bits of the tensor, NULL: all 1 */
-    uint32_t key;        /* random key of the instruction (mct_random_key) */
+    const int8_t *skip;  /* error of a skip branch, same shape; NULL: none (always in error_sum) */
+    int32_t e_skip;      /* its exponent */
     int32_t e_out;       /* exponent of the tensor written */
+    uint32_t key;        /* random key of the instruction (mct_random_key) */
 } mct_error;
 
 /* What is counted while one is written. Kernels add to it: start from zeros. */
@@ -107,9 +109,7 @@ typedef struct {
     const int32_t *mant; /* (groups) */
     const int8_t *exp;   /* (groups) */
     uint8_t f;
-    const int8_t *skip; /* (x), NULL: none; may be the tensor written */
-    int32_t e_skip;     /* exponent of skip */
-    int32_t e_y;        /* exponent of the output's error */
+    int32_t e_y; /* exponent of the output's error */
     mct_error error;
 } mct_conv2d_dx;
 
@@ -119,9 +119,7 @@ typedef struct {
     mct_window win;
     int8_t exp;
     int32_t mant;
-    const int8_t *skip;
-    int32_t e_skip;
-    int32_t e_y;
+    int32_t e_y; /* exponent of the output's error */
     mct_error error;
 } mct_pool_dx;
 

@@ -1,0 +1,143 @@
+"""`Dataset`: images or windows in memory, with their labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.errors import InputError
+
+Samples = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+Labels = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Labelled samples, NHWC.
+
+    Attributes:
+        x: (N, H, W, C); uint8 stands for the real values x / 255, float32 for itself.
+        y: (N,) int64, in [0, len(classes)).
+        classes: one name a class.
+        name: what the user called it; errors name it.
+    """
+
+    x: Samples
+    y: Labels
+    classes: tuple[str, ...]
+    name: str = "data"
+
+    def __post_init__(self) -> None:
+        if self.x.ndim != 4 or 0 in self.x.shape[1:]:
+            raise InputError(
+                "samples must have four axes (N, H, W, C)",
+                where=self.name,
+                why=f"got shape {self.x.shape}",
+            )
+        if self.x.dtype not in (np.uint8, np.float32):
+            raise InputError(
+                "samples must be uint8 or float32", where=self.name, why=f"got {self.x.dtype}"
+            )
+        if self.y.dtype != np.int64 or self.y.shape != (len(self.x),):
+            raise InputError(
+                "there must be one int64 label a sample",
+                where=self.name,
+                why=f"{len(self.x)} samples, labels {self.y.dtype} of shape {self.y.shape}",
+            )
+        if len(self.y) and not 0 <= int(self.y.min()) <= int(self.y.max()) < len(self.classes):
+            raise InputError(
+                "a label lies outside of the classes",
+                where=self.name,
+                why=f"labels {self.y.min()} to {self.y.max()}, {len(self.classes)} classes",
+            )
+        if self.x.dtype == np.float32 and not np.isfinite(self.x).all():
+            bad = int(np.flatnonzero(~np.isfinite(self.x).all(axis=(1, 2, 3)))[0])
+            raise InputError(f"sample {bad} holds a NaN or an infinity", where=self.name)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __iter__(self) -> Iterator[tuple[Samples, int]]:
+        """Pairs of one sample (H, W, C) and its label, in order."""
+        for sample, label in zip(self.x, self.y, strict=True):
+            yield sample, int(label)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, W, C) of one sample."""
+        height, width, channels = self.x.shape[1:]
+        return height, width, channels
+
+    def real(self) -> npt.NDArray[np.float32]:
+        """The samples as real numbers, float32: uint8 is divided by 255."""
+        if self.x.dtype == np.uint8:
+            return self.x.astype(np.float32) / np.float32(255)
+        return self.x.astype(np.float32, copy=False)
+
+    def take(self, indices: npt.NDArray[np.int64] | slice) -> Dataset:
+        """The samples at `indices`, in that order."""
+        return replace(self, x=self.x[indices], y=self.y[indices])
+
+    def shuffled(self, seed: int) -> Dataset:
+        """The same samples in an order that depends on the seed alone (numpy PCG64)."""
+        order = np.random.Generator(np.random.PCG64(seed)).permutation(len(self))
+        return self.take(order.astype(np.int64))
+
+    def only(self, kept: Sequence[int]) -> Dataset:
+        """The samples of the classes `kept`, which are renumbered 0, 1, ... in the given order.
+
+        Raises:
+            InputError: a class is named twice or does not exist.
+        """
+        if len(set(kept)) != len(kept) or any(not 0 <= k < len(self.classes) for k in kept):
+            raise InputError(
+                f"classes must be different numbers from 0 to {len(self.classes) - 1}",
+                where=self.name,
+                why=f"got {', '.join(map(str, kept))}",
+            )
+        number = np.full(len(self.classes), -1, np.int64)
+        number[list(kept)] = np.arange(len(kept))
+        y = number[self.y]
+        chosen = np.flatnonzero(y >= 0)
+        names = tuple(self.classes[k] for k in kept)
+        return replace(self, x=self.x[chosen], y=y[chosen], classes=names)
+
+
+def make(
+    x: npt.NDArray[Any], y: npt.NDArray[Any], name: str, classes: Sequence[str] = ()
+) -> Dataset:
+    """A `Dataset` from arrays as files hold them.
+
+    Args:
+        x: (N, H, W, C), (N, H, W) or (N, features); uint8, or anything that converts to float32.
+            Missing axes are added: (N, H, W, 1), (N, 1, 1, features).
+        y: (N,) whole numbers from 0.
+        name: the file, for errors.
+        classes: names; if empty, the numbers from 0 to the largest label.
+
+    Raises:
+        InputError: shapes or types that do not make a data set.
+    """
+    if x.ndim == 3:
+        x = x[..., None]
+    elif x.ndim == 2:
+        x = x[:, None, None, :]
+    if x.dtype != np.uint8:
+        x = _converted(x, np.float32, "samples", name)
+    labels = _converted(y, np.int64, "labels", name)
+    if not np.array_equal(labels, y):
+        raise InputError("labels must be whole numbers", where=name, why=f"they are {y.dtype}")
+    labels = labels.reshape(len(labels)) if labels.size == len(labels) else labels
+    if not classes and len(labels):
+        classes = [str(i) for i in range(int(labels.max()) + 1)]
+    return Dataset(x, labels, tuple(classes), name)
+
+
+def _converted(array: npt.NDArray[Any], dtype: type, what: str, name: str) -> npt.NDArray[Any]:
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"the {what} are not numbers", where=name, why=f"they are {array.dtype}")
+    return array.astype(dtype)

@@ -1,0 +1,155 @@
+"""How the command line names data: `SOURCE:PLACE?OPTION=VALUE&OPTION=VALUE`.
+
+Sources, each with the options that it alone takes:
+
+    fashion-mnist:train|test            Debian's package dataset-fashion-mnist
+    npz:FILE ?split=NAME                arrays x and y, or x_NAME and y_NAME
+    folder:DIR ?size=HxW &gray=1        one sub-folder a class (extra `images`)
+    idx:IMAGES,LABELS                   two IDX files
+    csv:FILE ?label=COLUMN &shape=HxWxC the first line names the columns
+
+Options of every source change the samples in the order in which they are written:
+
+    classes=0-4,7   keep these classes, renumbered from 0
+    skip=N          leave out the first N samples
+    seed=N          shuffle
+    count=N         keep the first N samples
+    shift=A+B       change the sensor (`mcutrain.data.shift`)
+
+Example: `fashion-mnist:train?skip=50000&seed=1&count=1000&shift=rotate90+negative`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from mcutrain.data import fashion, folder, idx, npz, shift, table
+from mcutrain.data.dataset import Dataset
+from mcutrain.errors import InputError, McutrainError, UsageError
+
+Options = dict[str, str]
+
+
+def open_spec(spec: str) -> Dataset:
+    """The samples that a spec names; see this module's text for the grammar.
+
+    Raises:
+        UsageError: the spec does not follow the grammar.
+        InputError: the data is not there, is damaged, or leaves no sample.
+    """
+    source, colon, rest = spec.partition(":")
+    if source not in _SOURCES or not colon:
+        raise UsageError(
+            f"'{spec}' does not name data",
+            why=f"it must start with one of {', '.join(f'{s}:' for s in _SOURCES)}",
+            hint="for example fashion-mnist:train?count=100 or npz:FILE",
+        )
+    place, _, query = rest.partition("?")
+    own, steps = _options(spec, source, query)
+    load, _ = _SOURCES[source]
+    data = replace(load(place, own), name=spec)
+    for key, value in steps:
+        try:
+            data = _STEPS[key](data, value)
+        except ValueError as error:
+            raise UsageError(f"cannot read {key}={value}", where=spec, why=str(error)) from error
+        except McutrainError as error:
+            error.where = error.where or spec
+            raise
+    if not len(data):
+        raise InputError("no samples are left", where=spec)
+    return data
+
+
+def _options(spec: str, source: str, query: str) -> tuple[Options, list[tuple[str, str]]]:
+    """The options of the source itself, and the steps to apply, in order."""
+    try:
+        # A plus sign joins shifts here; in a query it would mean a space.
+        pairs = parse_qsl(
+            query.replace("+", "%2B"), keep_blank_values=True, strict_parsing=bool(query)
+        )
+    except ValueError as error:
+        raise UsageError(
+            "an option is not of the form NAME=VALUE", where=spec, why=str(error)
+        ) from error
+    known = _SOURCES[source][1]
+    own: Options = {}
+    steps = []
+    for key, value in pairs:
+        if key in known:
+            own[key] = value
+        elif key in _STEPS:
+            steps.append((key, value))
+        else:
+            raise UsageError(
+                f"unknown option '{key}'",
+                where=spec,
+                hint="known options: " + ", ".join((*known, *_STEPS)),
+            )
+    return own, steps
+
+
+def _load_idx(place: str, _: Options) -> Dataset:
+    images, comma, labels = place.partition(",")
+    if not comma:
+        raise UsageError("idx: needs two files", where=place, hint="idx:IMAGES,LABELS")
+    return idx.load(Path(images), Path(labels))
+
+
+def _load_folder(place: str, options: Options) -> Dataset:
+    size = _extents("size", options["size"], 2) if "size" in options else None
+    gray = options.get("gray", "0")
+    if gray not in ("0", "1"):
+        raise UsageError(f"gray must be 0 or 1, not '{gray}'", where=place)
+    return folder.load(Path(place), (size[0], size[1]) if size else None, gray == "1")
+
+
+def _load_table(place: str, options: Options) -> Dataset:
+    shape = _extents("shape", options["shape"], 3) if "shape" in options else None
+    return table.load(
+        Path(place),
+        options.get("label", "label"),
+        (shape[0], shape[1], shape[2]) if shape else None,
+    )
+
+
+def _extents(key: str, text: str, number: int) -> list[int]:
+    parts = text.split("x")
+    if len(parts) != number or not all(p.isdigit() and int(p) > 0 for p in parts):
+        raise UsageError(f"{key} must be {number} whole numbers joined by x, not '{text}'")
+    return [int(p) for p in parts]
+
+
+def _natural(text: str) -> int:
+    if not text.isdigit():
+        raise ValueError(f"'{text}' is not a whole number from 0")
+    return int(text)
+
+
+def _classes(text: str) -> list[int]:
+    """The numbers in "0-4,7"."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        numbers += range(_natural(first), _natural(last) + 1) if dash else [_natural(first)]
+    return numbers
+
+
+_SOURCES: dict[str, tuple[Callable[[str, Options], Dataset], tuple[str, ...]]] = {
+    "fashion-mnist": (lambda place, _: fashion.load(place), ()),
+    "npz": (lambda place, options: npz.load(Path(place), options.get("split")), ("split",)),
+    "folder": (_load_folder, ("size", "gray")),
+    "idx": (_load_idx, ()),
+    "csv": (_load_table, ("label", "shape")),
+}
+
+_STEPS: dict[str, Callable[[Dataset, str], Dataset]] = {
+    "classes": lambda data, text: data.only(_classes(text)),
+    "skip": lambda data, text: data.take(slice(_natural(text), None)),
+    "seed": lambda data, text: data.shuffled(_natural(text)),
+    "count": lambda data, text: data.take(slice(_natural(text))),
+    "shift": lambda data, text: replace(data, x=shift.apply(text, data.x)),
+}

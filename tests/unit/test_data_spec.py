@@ -1,0 +1,107 @@
+"""The grammar of data specs on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcutrain import data
+from mcutrain.errors import InputError, McutrainError, UsageError
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    x = np.arange(20, dtype=np.uint8).reshape(20, 1, 1, 1)
+    path = tmp_path / "d.npz"
+    np.savez(path, x=x, y=np.arange(20) % 5, x_b=x[:3], y_b=[0, 0, 1])
+    return f"npz:{path}"
+
+
+def values(spec: str) -> list[int]:
+    return [int(v) for v in data.open(spec).x.ravel()]
+
+
+def test_plain(file: str) -> None:
+    assert values(file) == list(range(20))
+    assert data.open(file).name == file
+
+
+def test_options_of_the_source(file: str) -> None:
+    assert values(f"{file}?split=b") == [0, 1, 2]
+
+
+def test_steps_apply_in_the_order_they_are_written(file: str) -> None:
+    assert values(f"{file}?skip=5&count=3") == [5, 6, 7]
+    assert values(f"{file}?count=8&skip=5") == [5, 6, 7]
+    assert values(f"{file}?classes=1&skip=1") == [6, 11, 16]
+    assert values(f"{file}?skip=2&classes=1") == [6, 11, 16]
+    assert values(f"{file}?skip=1&classes=1") == [1, 6, 11, 16]
+
+
+def test_classes(file: str) -> None:
+    chosen = data.open(f"{file}?classes=3-4,0&count=6")
+    assert [int(v) for v in chosen.x.ravel()] == [0, 3, 4, 5, 8, 9]
+    assert chosen.y.tolist() == [2, 0, 1, 2, 0, 1]
+    assert chosen.classes == ("3", "4", "0")
+
+
+def test_seed_then_count_differs_from_count_then_seed(file: str) -> None:
+    assert sorted(values(f"{file}?count=5&seed=1")) == [0, 1, 2, 3, 4]
+    drawn = values(f"{file}?seed=1&count=5")
+    assert sorted(drawn) != [0, 1, 2, 3, 4]
+    assert drawn == values(f"{file}?seed=1&count=5")
+    assert drawn != values(f"{file}?seed=2&count=5")
+
+
+def test_shifts_are_joined_by_plus(file: str) -> None:
+    assert values(f"{file}?count=2&shift=negative+dim") == [255 // 2 + 32, 254 // 2 + 32]
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("?count", "not of the form NAME=VALUE"),
+        ("?cuont=3", "unknown option 'cuont'"),
+        ("?count=-3", "cannot read count=-3"),
+        ("?count=", "cannot read count="),
+        ("?classes=1-x", "cannot read classes=1-x"),
+        ("?shift=fog", "unknown shift 'fog'"),
+        ("?label=a", "unknown option 'label'"),
+    ],
+)
+def test_bad_options(file: str, query: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        data.open(file + query)
+    assert caught.value.where == file + query
+
+
+def test_classes_that_do_not_exist_and_nothing_left(file: str) -> None:
+    with pytest.raises(InputError, match="from 0 to 4"):
+        data.open(f"{file}?classes=4-5")
+    with pytest.raises(InputError, match="no samples are left"):
+        data.open(f"{file}?skip=20")
+
+
+@pytest.mark.parametrize("spec", ["", "npz", "d.npz", "http://x", "C:\\d.npz"])
+def test_what_names_no_source(spec: str) -> None:
+    with pytest.raises(UsageError, match="does not name data"):
+        data.open(spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["idx:one", "folder:.?size=3", "folder:.?size=3x0", "folder:.?gray=yes", "csv:a?shape=2x2"],
+)
+def test_source_options_that_cannot_be_read(spec: str) -> None:
+    with pytest.raises(UsageError):
+        data.open(spec)
+
+
+def test_missing_files_name_the_file(tmp_path: Path) -> None:
+    for source in ("npz", "csv", "folder"):
+        pytest.importorskip("PIL")
+        with pytest.raises(McutrainError) as caught:
+            data.open(f"{source}:{tmp_path / 'absent'}")
+        assert str(caught.value.where) == str(tmp_path / "absent")

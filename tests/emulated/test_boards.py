@@ -12,13 +12,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mcutrain.boards.build import Firmware, build_firmware
 from mcutrain.boards.emulate import EmulatedBoard, Preload, image_preload
-from mcutrain.boards.table import BOARDS, Board, get_board
+from mcutrain.boards.table import BOARDS, Board, Region, get_board
 from mcutrain.boards.toolchain import GCC, QEMU, find_tool, tool_version
 from mcutrain.errors import FitError, InputError, LinkError, ToolchainError, UsageError
 
@@ -170,6 +171,19 @@ def test_guard_sees_single_bytes_beyond_the_chips_memory() -> None:
         for address in (NETDUINO.ram.end, NETDUINO.ram.end + 777, NETDUINO.guard.end - 1):
             send(port, "P", address)
         assert ask(port, "M", words=8)[2] == 3
+
+
+def test_guard_where_the_emulator_has_nothing_is_probed_not_trusted() -> None:
+    assert NETDUINO.emulation is not None
+    # Claims memory at an address where this QEMU has none, as the table does on newer ones.
+    beyond = Region(NETDUINO.ram.base, 192 * 1024)
+    emulation = replace(NETDUINO.emulation, ram_size=256 * 1024)
+    board = replace(NETDUINO, ram=beyond, emulation=emulation)
+    if QEMU_VERSION >= 8:
+        board = NETDUINO
+    with boot(board, build(board).elf) as port:
+        assert ask(port, "M", words=8)[2:4] == (0, 0)
+        assert ask(port, "H", words=6)[:4] == (0, 0, 0, 0), "the probe is no fault"
 
 
 def test_cut_ram_is_kept_and_guarded() -> None:

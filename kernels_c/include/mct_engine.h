@@ -32,7 +32,7 @@ struct mct_engine {
     uint32_t label;
     float lr_head;
     mct_rate rate;
-    mct_top_error top;
+    int32_t l_top;
     mct_loss_result loss;
     uint32_t saturated;
     uint32_t clamped;

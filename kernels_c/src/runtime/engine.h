@@ -1,0 +1,79 @@
+/* The executor's parts. Private. */
+#ifndef MCT_ENGINE_PRIVATE_H
+#define MCT_ENGINE_PRIVATE_H
+
+#include "mct_engine.h"
+#include "runtime.h"
+
+/* Runs one instruction of a verified image. */
+typedef mct_status (*mct_handler)(mct_engine *e, const mct_image_instruction *in);
+
+extern const mct_handler mct_handlers[MCT_OPS];
+
+/* Instructions first to end - 1, with the hook around each. */
+mct_status mct_run(mct_engine *e, uint32_t first, uint32_t end);
+
+mct_status mct_run_conv2d(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_add(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_avgpool(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_maxpool(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_rescale(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_gather(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_head(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_loss(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_head_dx(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_head_dw(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_conv2d_dx(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_avgpool_dx(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_maxpool_dx(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_error_sum(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_conv2d_dw(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_conv2d_db(mct_engine *e, const mct_image_instruction *in);
+
+/* The tensor in a slot, NULL where it is absent; const ones may lie in the image. */
+static inline const void *mct_operand(const mct_engine *e, const mct_image_tensor *t)
+{
+    if (t != NULL && t->space == MCT_SPACE_ARENA)
+        return e->arena + t->offset;
+    return mct_kept(&e->image, e->state, t);
+}
+
+static inline const void *mct_in(const mct_engine *e, const mct_image_instruction *in,
+                                 uint32_t slot)
+{
+    return mct_operand(e, mct_slot(&e->image, in, slot));
+}
+
+/* A tensor that is written: in the arena or the state, as the verifier made sure. */
+static inline void *mct_out(const mct_engine *e, const mct_image_instruction *in, uint32_t slot)
+{
+    const mct_image_tensor *t = mct_slot(&e->image, in, slot);
+    if (t == NULL)
+        return NULL;
+    return (t->space == MCT_SPACE_ARENA ? e->arena : e->state) + t->offset;
+}
+
+/* State tensors that the header names. */
+static inline uint32_t *mct_rng(const mct_engine *e)
+{
+    return (void *)(e->state + e->image.tensors[e->image.header->rng].offset);
+}
+
+/* The random key of the instruction that was given this id. */
+uint32_t mct_key(const mct_engine *e, int32_t id);
+
+int32_t mct_exponent_of(const mct_engine *e, const mct_image_tensor *error);
+void mct_set_exponent(mct_engine *e, const mct_image_tensor *error, int32_t exponent);
+
+/*
+ * What an operator that writes e_x needs: mask and key; an exponent from the predictor, not below
+ * the floor (mct_exponent_floor, INT32_MIN for none).
+ */
+mct_error mct_begin_error(const mct_engine *e, const mct_image_tensor *e_x,
+                          const mct_image_tensor *mask, int32_t id, int32_t floor);
+
+/* Once e_x is written: keeps its exponent, moves its predictor, counts. */
+void mct_end_error(mct_engine *e, const mct_image_tensor *e_x, int32_t exponent,
+                   const mct_error_stats *stats);
+
+#endif

@@ -1,0 +1,48 @@
+#include <string.h>
+
+#include "engine.h"
+#include "mct_arith.h"
+
+static uint32_t bits_of(float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+/* Finite and >= 0; by the bits, so -0 is refused as well. */
+static int rate_ok(float rate)
+{
+    return bits_of(rate) < 0x7f800000u;
+}
+
+mct_status mct_engine_train(mct_engine *engine, uint32_t label, float lr, float lr_head,
+                            mct_step_result *result)
+{
+    const mct_image_header *h = engine->image.header;
+    uint32_t *rng = mct_rng(engine);
+    mct_status status;
+    if (label >= h->classes)
+        return MCT_ERR_LABEL;
+    if (!rate_ok(lr) || !rate_ok(lr_head))
+        return MCT_ERR_RATE;
+    if (h->forward == h->instructions)
+        return MCT_ERR_NO_TRAINING;
+    engine->label = label;
+    engine->lr_head = lr_head;
+    engine->rate.mant = mct_rate_mant(bits_of(lr));
+    engine->rate.exp = mct_rate_exp(bits_of(lr));
+    engine->l_top = 0;
+    engine->saturated = 0;
+    engine->clamped = 0;
+    status = mct_run(engine, 0, h->instructions);
+    if (status != MCT_OK)
+        return status;
+    rng[1]++;
+    result->loss_bits = bits_of(engine->loss.loss);
+    result->predicted = engine->loss.predicted;
+    result->saturated = engine->saturated;
+    result->clamped = engine->clamped;
+    result->step = rng[1];
+    return MCT_OK;
+}

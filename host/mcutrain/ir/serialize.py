@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mcutrain.errors import InputError
+from mcutrain.files import write_atomic
 from mcutrain.ir.graph import Array, Graph, Node, QParams, Tensor
 from mcutrain.ir.verify import verify
 
@@ -53,10 +52,7 @@ def save(graph: Graph, path: Path) -> None:
         "hash": np.frombuffer(_digest(text, arrays), np.uint8),
         **arrays,
     }
-    try:
-        _write_atomically(path, _zipped(members))
-    except OSError as error:
-        raise InputError("cannot write the network", where=str(path), why=str(error)) from error
+    write_atomic(path, _zipped(members))
 
 
 def load(path: Path) -> Graph:
@@ -163,18 +159,6 @@ def _zipped(members: Mapping[str, Array]) -> bytes:
             np.lib.format.write_array(data, value, version=(1, 0), allow_pickle=False)
             archive.writestr(zipfile.ZipInfo(f"{name}.npy", _EPOCH), data.getvalue())
     return file.getvalue()
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _tuples(value: Any) -> Any:

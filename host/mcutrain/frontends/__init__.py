@@ -1,0 +1,1 @@
+"""What a user has, made into a float graph of `mcutrain.ir`."""

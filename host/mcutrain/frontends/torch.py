@@ -1,0 +1,243 @@
+"""A PyTorch module into a float graph.
+
+`torch.export` traces it (in eval mode, batch 2, so that a network that mixes samples is found), its operators are
+translated one by one (`aten`), then batch norms and clamps fold into the layers before them. The user's module
+paths become the layers' names: "blocks.0.conv"; an operator written in a forward method is its module's path and
+the operator: "blocks.0.add"; a second call of one module is "relu@1".
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from mcutrain.errors import InputError, ToolchainError, UnsupportedError
+from mcutrain.frontends.aten import SUPPORTED, TRANSLATORS, Builder, Call
+from mcutrain.frontends.fold_clamp import fold_clamp
+from mcutrain.frontends.fold_scale import fold_scale
+from mcutrain.frontends.layout import Value, map_shape
+from mcutrain.frontends.rewrite import prune
+from mcutrain.ir.graph import Graph, Tensor
+from mcutrain.ir.verify import verify
+
+if TYPE_CHECKING:
+    from torch import fx, nn
+    from torch.export import ExportedProgram
+
+BATCH = 2
+Shape = Sequence[int]
+
+
+def from_torch(
+    module: nn.Module,
+    shapes: Shape | Sequence[Shape],
+    *,
+    name: str = "",
+    classes: Sequence[str] = (),
+) -> Graph:
+    """Trace a module; it is not changed.
+
+    A module that is called twice becomes two layers that share their initial weights.
+
+    Args:
+        module: ends in a linear layer (a softmax after it is dropped) and makes logits (N, classes).
+        shapes: shape of the input without the batch, (C, H, W) or (features,); several for several inputs.
+        name: the network's name; default: the class of the module.
+        classes: names of the classes.
+
+    Raises:
+        UnsupportedError: a layer is not supported; names it and what is supported.
+        InputError: the module or the shapes cannot be used at all.
+        ToolchainError: PyTorch is not installed.
+    """
+    inputs = _shapes(shapes)
+    program = _export(module, inputs)
+    builder, names, output = _translate(program)
+    graph = Graph(
+        name or type(module).__name__,
+        names,
+        output,
+        builder.tensors,
+        tuple(builder.nodes),
+        tuple(classes),
+    )
+    # Dead code first: a reader that is dead must not keep a fold from happening. Scales before clamps: a
+    # clamp in the producer would stand between the two.
+    graph = fold_clamp(fold_scale(prune(graph), builder.scales))
+    _check_end(graph)
+    return verify(graph)
+
+
+def _shapes(shapes: Shape | Sequence[Shape]) -> list[tuple[int, ...]]:
+    several = [shapes] if all(isinstance(n, int) for n in shapes) else list(shapes)
+    result = [tuple(int(n) for n in s) for s in several]  # type: ignore[union-attr]
+    if not result or any(map_shape(s) is None for s in result):
+        raise InputError(
+            "an input shape must be (channels, height, width) or (features,)", where=str(shapes)
+        )
+    return result
+
+
+@contextmanager
+def _eval_mode(module: nn.Module) -> Iterator[None]:
+    training = [m for m in module.modules() if m.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for m in training:
+            m.training = True
+
+
+def _export(module: nn.Module, shapes: Sequence[tuple[int, ...]]) -> ExportedProgram:
+    try:
+        import torch
+    except ImportError as error:
+        raise ToolchainError(
+            "PyTorch is not installed", hint="pip install 'mcutrain[torch]'"
+        ) from error
+    example = tuple(torch.zeros(BATCH, *shape) for shape in shapes)
+    with warnings.catch_warnings(), _eval_mode(module), torch.no_grad():
+        warnings.simplefilter("ignore")  # PyTorch's own deprecations, not the user's business
+        try:
+            # An empty table decomposes nothing, but turns in-place operators into plain ones.
+            return torch.export.export(module, example).run_decompositions({})
+        except Exception as error:  # whatever the user's forward method raises
+            raise UnsupportedError(
+                "PyTorch cannot trace this module",
+                where=type(module).__name__,
+                why=f"{type(error).__name__}: {str(error).strip().splitlines()[0]}",
+                hint=f"check that it runs on inputs of shape {[list(e.shape) for e in example]} "
+                "and branches on no tensor's values",
+            ) from error
+
+
+def _translate(program: ExportedProgram) -> tuple[Builder, tuple[str, ...], str]:
+    """The builder with all nodes, the names of the inputs and of the output tensor."""
+    builder, known = Builder(), _weights(program)
+    inputs: list[str] = []
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and node.name not in known:
+            shape = map_shape(node.meta["val"].shape[1:])
+            assert shape is not None  # checked by _shapes
+            builder.tensors[node.name] = Tensor(node.name, shape)
+            inputs.append(node.name)
+            known[node.name] = Value(node.name, tuple(node.meta["val"].shape[1:]))
+        elif node.op == "call_function":
+            known[node.name] = _call(builder, node, known)
+        elif node.op == "output":
+            return builder, tuple(inputs), _output(node, known)
+    raise UnsupportedError("the traced module has no output")
+
+
+def _weights(program: ExportedProgram) -> dict[str, Any]:
+    """Parameters, buffers and constants by the name of their placeholder."""
+    tensors = {**program.constants, **program.state_dict}
+    return {
+        spec.arg.name: tensors[spec.target].detach().cpu().numpy()
+        for spec in program.graph_signature.input_specs
+        if spec.target is not None
+    }
+
+
+def _output(node: fx.Node, known: dict[str, Any]) -> str:
+    results = node.args[0]
+    if not isinstance(results, tuple) or len(results) != 1:
+        raise UnsupportedError("a network must return one tensor, its logits")
+    value = known[results[0].name]  # type: ignore[union-attr]
+    if not isinstance(value, Value):
+        raise UnsupportedError("the network's output does not depend on its input")
+    return value.tensor
+
+
+def _call(builder: Builder, node: fx.Node, known: dict[str, Any]) -> Any:
+    target: Any = node.target
+    if getattr(target, "__name__", "") == "getitem":
+        # The one operator with several results is batch norm; the first is the one that counts.
+        return known[node.args[0].name]  # type: ignore[union-attr]
+    if not hasattr(target, "_schema"):
+        raise UnsupportedError(f"'{target}' is not supported", where=_layer(node))
+    operator = target._schema.name.partition("::")[2]
+    call = Call(_layer(node), _arguments(node, known), _result_shape(node), _at_end(node))
+    if operator not in TRANSLATORS:
+        raise call.refuse(f"operator '{operator}' is not supported", hint=f"supported: {SUPPORTED}")
+    if not any(isinstance(v, Value) for v in _flat(call.args.values())):
+        raise call.refuse("a layer works on weights alone", hint="compute them before the import")
+    return TRANSLATORS[operator](builder, call)
+
+
+def _flat(values: Any) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def _arguments(node: fx.Node, known: dict[str, Any]) -> dict[str, Any]:
+    """The operator's arguments by name, defaults filled in, nodes replaced by what they stand for."""
+
+    def resolved(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [resolved(v) for v in value]
+        return known[value.name] if hasattr(value, "meta") else value
+
+    target: Any = node.target
+    result = {}
+    for i, argument in enumerate(target._schema.arguments):
+        given = (
+            node.args[i]
+            if i < len(node.args)
+            else node.kwargs.get(argument.name, argument.default_value)
+        )
+        result[argument.name] = resolved(given)
+    # Overloads without an argument behave as its default.
+    return {"padding": 0, "alpha": 1, "dtype": None, "dim": None, **result}
+
+
+def _result_shape(node: fx.Node) -> tuple[int, ...]:
+    value = node.meta.get("val")
+    first = value[0] if isinstance(value, list | tuple) else value
+    shape = tuple(int(n) for n in getattr(first, "shape", ()))
+    if not shape or shape[0] != BATCH:
+        raise UnsupportedError(
+            "a result mixes samples or is no tensor",
+            where=_layer(node),
+            why=f"for a batch of {BATCH} its shape is {shape}",
+            hint="keep the first dimension: torch.flatten(x, 1), x.view(x.size(0), -1)",
+        )
+    return shape[1:]
+
+
+def _layer(node: fx.Node) -> str:
+    """The user's name: path of a module of torch.nn, else path of the module and operator."""
+    target: Any = node.target
+    schema = getattr(target, "_schema", None)
+    operator = "call" if schema is None else schema.name.partition("::")[2]
+    stack = node.meta.get("nn_module_stack") or {}
+    path, kind = list(stack.values())[-1] if stack else ("", "")
+    kind = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+    if path and kind.startswith("torch.nn.modules."):
+        return str(path)
+    return f"{path}.{operator}" if path else operator
+
+
+def _at_end(node: fx.Node) -> bool:
+    return all(user.op == "output" for user in node.users)
+
+
+def _check_end(graph: Graph) -> None:
+    read = {name for node in graph.nodes for name in node.inputs}
+    unused = [name for name in graph.inputs if name not in read]
+    if unused:
+        raise UnsupportedError("the network does not use an input", where=unused[0])
+    if graph.nodes and graph.head.op == "linear" and "clamp" not in graph.head.attrs:
+        return
+    raise UnsupportedError(
+        "a network must end in a linear layer, the classifier",
+        where=graph.head.name if graph.nodes else graph.name,
+        why="the classifier is trained in floating point and its logits go into the loss",
+        hint="end the module with nn.Linear (a softmax after it is dropped)",
+    )

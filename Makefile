@@ -70,7 +70,7 @@ test-all: lint types format-check layering sanitize ## with the slow ones
 	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q -n $(JOBS)
 
 board-builds: setup ## firmware for every board in the table
-	$(PY) -m mcutrain.boards.build --all
+	$(PY) -m mcutrain.boards
 
 clean: ## remove what builds made; .venv stays
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis .pio .pio-core

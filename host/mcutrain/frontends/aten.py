@@ -1,7 +1,7 @@
 """PyTorch's operators, translated one by one: `TRANSLATORS` is the list of what is supported.
 
-Works on a functionalised export, so nothing is changed in place. Knows PyTorch only by the names and
-arguments of its operators: nothing here imports it.
+Works on a functionalised export, so nothing is changed in place. Knows PyTorch only by the names
+and arguments of its operators: nothing here imports it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from mcutrain.ir.graph import Array, Node, Tensor
 
 SUPPORTED = (
     "Conv2d, Linear, BatchNorm1d/2d, ReLU, ReLU6, Hardtanh, clamp, +, cat along channels, "
-    "AvgPool2d, AdaptiveAvgPool2d, MaxPool2d, mean over height and width, zero padding before a convolution, "
+    "AvgPool2d, AdaptiveAvgPool2d, MaxPool2d, mean over height and width, "
+    "zero padding before a convolution, "
     "flatten, view, Dropout, Identity, and a softmax at the end"
 )
 NO_PAD_HERE = "zero padding is supported only before a convolution or an average pool"
@@ -227,7 +228,7 @@ def _add(builder: Builder, call: Call) -> Value:
             "both sides of an addition must have one shape",
             f"{a.shape} and {b.shape}; broadcasting is not supported",
         )
-    if not np.array_equal(*(_order(x) for x in (a, b))):
+    if not np.array_equal(_order(a), _order(b)):
         raise call.refuse("an addition of tensors that were flattened from different shapes")
     return builder.emit("add", call, [a, b], order=a.order)
 

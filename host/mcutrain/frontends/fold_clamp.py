@@ -4,9 +4,9 @@ Before:                             After:
     a = conv2d(x)                       a = conv2d(x) clamp (0, 6)
     b = clamp(a) clamp (0, 6)
 
-Max pools and reshapes between the two are passed: clamping before or after them is the same. Not
-where somebody else reads `a` (it would read clamped values), and not where the producer has no output
-range.
+Max pools and reshapes between the two are passed: clamping before or after them is the same.
+Not where somebody else reads `a` (it would read clamped values), and not where the producer has no
+output range.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """A PyTorch module into a float graph.
 
-`torch.export` traces it (in eval mode, batch 2, so that a network that mixes samples is found), its operators are
-translated one by one (`aten`), then batch norms and clamps fold into the layers before them. The user's module
-paths become the layers' names: "blocks.0.conv"; an operator written in a forward method is its module's path and
-the operator: "blocks.0.add"; a second call of one module is "relu@1".
+`torch.export` traces it (in eval mode; with a batch of 2, so that mixing samples is noticed), its
+operators are translated one by one (`aten`), then batch norms and clamps fold into the layers
+before them. The user's module paths become the layers' names: "blocks.0.conv"; an operator written in a
+forward method is its module's path and the operator: "blocks.0.add"; the second call of a module is
+"relu@1".
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def from_torch(
     A module that is called twice becomes two layers that share their initial weights.
 
     Args:
-        module: ends in a linear layer (a softmax after it is dropped) and makes logits (N, classes).
-        shapes: shape of the input without the batch, (C, H, W) or (features,); several for several inputs.
+        module: ends in a linear layer (a softmax after it is dropped); makes logits (N, classes).
+        shapes: the input's shape without the batch, (C, H, W) or (features,); one for each input.
         name: the network's name; default: the class of the module.
         classes: names of the classes.
 
@@ -63,16 +64,16 @@ def from_torch(
         tuple(builder.nodes),
         tuple(classes),
     )
-    # Dead code first: a reader that is dead must not keep a fold from happening. Scales before clamps: a
-    # clamp in the producer would stand between the two.
+    # Dead code first: a reader that is dead must not keep a fold from happening. Scales before
+    # clamps: a clamp in the producer would stand between the two.
     graph = fold_clamp(fold_scale(prune(graph), builder.scales))
     _check_end(graph)
     return verify(graph)
 
 
-def _shapes(shapes: Shape | Sequence[Shape]) -> list[tuple[int, ...]]:
-    several = [shapes] if all(isinstance(n, int) for n in shapes) else list(shapes)
-    result = [tuple(int(n) for n in s) for s in several]  # type: ignore[union-attr]
+def _shapes(shapes: Any) -> list[tuple[int, ...]]:
+    several = [shapes] if all(isinstance(n, int) for n in shapes) else shapes
+    result = [tuple(int(n) for n in s) for s in several]
     if not result or any(map_shape(s) is None for s in result):
         raise InputError(
             "an input shape must be (channels, height, width) or (features,)", where=str(shapes)
@@ -103,7 +104,9 @@ def _export(module: nn.Module, shapes: Sequence[tuple[int, ...]]) -> ExportedPro
         warnings.simplefilter("ignore")  # PyTorch's own deprecations, not the user's business
         try:
             # An empty table decomposes nothing, but turns in-place operators into plain ones.
-            return torch.export.export(module, example).run_decompositions({})
+            program: ExportedProgram = torch.export.export(module, example)
+            plain: ExportedProgram = program.run_decompositions({})
+            return plain
         except Exception as error:  # whatever the user's forward method raises
             raise UnsupportedError(
                 "PyTorch cannot trace this module",
@@ -143,10 +146,10 @@ def _weights(program: ExportedProgram) -> dict[str, Any]:
 
 
 def _output(node: fx.Node, known: dict[str, Any]) -> str:
-    results = node.args[0]
+    results: Any = node.args[0]
     if not isinstance(results, tuple) or len(results) != 1:
         raise UnsupportedError("a network must return one tensor, its logits")
-    value = known[results[0].name]  # type: ignore[union-attr]
+    value = known[results[0].name]
     if not isinstance(value, Value):
         raise UnsupportedError("the network's output does not depend on its input")
     return value.tensor
@@ -156,7 +159,8 @@ def _call(builder: Builder, node: fx.Node, known: dict[str, Any]) -> Any:
     target: Any = node.target
     if getattr(target, "__name__", "") == "getitem":
         # The one operator with several results is batch norm; the first is the one that counts.
-        return known[node.args[0].name]  # type: ignore[union-attr]
+        batch_norm: Any = node.args[0]
+        return known[batch_norm.name]
     if not hasattr(target, "_schema"):
         raise UnsupportedError(f"'{target}' is not supported", where=_layer(node))
     operator = target._schema.name.partition("::")[2]
@@ -177,7 +181,7 @@ def _flat(values: Any) -> Iterator[Any]:
 
 
 def _arguments(node: fx.Node, known: dict[str, Any]) -> dict[str, Any]:
-    """The operator's arguments by name, defaults filled in, nodes replaced by what they stand for."""
+    """The operator's arguments by name, defaults too; nodes replaced by what they stand for."""
 
     def resolved(value: Any) -> Any:
         if isinstance(value, list | tuple):
@@ -187,12 +191,8 @@ def _arguments(node: fx.Node, known: dict[str, Any]) -> dict[str, Any]:
     target: Any = node.target
     result = {}
     for i, argument in enumerate(target._schema.arguments):
-        given = (
-            node.args[i]
-            if i < len(node.args)
-            else node.kwargs.get(argument.name, argument.default_value)
-        )
-        result[argument.name] = resolved(given)
+        default = node.kwargs.get(argument.name, argument.default_value)
+        result[argument.name] = resolved(node.args[i] if i < len(node.args) else default)
     # Overloads without an argument behave as its default.
     return {"padding": 0, "alpha": 1, "dtype": None, "dim": None, **result}
 

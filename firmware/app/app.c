@@ -59,17 +59,27 @@ static void send_nak(mct_app *app, uint8_t reason)
     send(frame, MCT_WIRE_NAK, app->session, app->last, MCT_WIRE_NAK_RSP_BYTES);
 }
 
-static void put_error(uint8_t *payload, uint32_t code, uint32_t a, uint32_t b)
+static void put_error(uint8_t *payload, uint32_t code, uint32_t a, uint32_t b, uint32_t c)
 {
     mct_put_u16(payload + MCT_WIRE_ERROR_RSP_CODE, code);
     mct_put_u32(payload + MCT_WIRE_ERROR_RSP_A, a);
     mct_put_u32(payload + MCT_WIRE_ERROR_RSP_B, b);
+    mct_put_u32(payload + MCT_WIRE_ERROR_RSP_C, c);
 }
 
 uint32_t mct_app_fail(mct_app *app, uint32_t code, uint32_t a, uint32_t b)
 {
     app->tx_type = MCT_WIRE_ERROR;
-    put_error(PAYLOAD(app->tx), code, a, b);
+    put_error(PAYLOAD(app->tx), code, a, b, 0);
+    return MCT_WIRE_ERROR_RSP_BYTES;
+}
+
+uint32_t mct_app_fail_refused(mct_app *app, uint32_t code, mct_status status)
+{
+    const mct_image_error *at = &app->engine.refused;
+
+    app->tx_type = MCT_WIRE_ERROR;
+    put_error(PAYLOAD(app->tx), code, (uint32_t)status, at->index, at->detail);
     return MCT_WIRE_ERROR_RSP_BYTES;
 }
 
@@ -78,7 +88,7 @@ static void refuse(const uint8_t *request, uint32_t code)
 {
     uint8_t frame[MCT_WIRE_HEADER_BYTES + MCT_WIRE_ERROR_RSP_BYTES + MCT_WIRE_CRC_BYTES];
 
-    put_error(PAYLOAD(frame), code, 0, 0);
+    put_error(PAYLOAD(frame), code, 0, 0, 0);
     send(frame, MCT_WIRE_ERROR, mct_get_u16(request + MCT_WIRE_SESSION_AT),
          mct_get_u16(request + MCT_WIRE_SEQ_AT), MCT_WIRE_ERROR_RSP_BYTES);
 }

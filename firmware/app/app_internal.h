@@ -16,6 +16,9 @@ typedef uint32_t (*mct_app_handler)(mct_app *app, const uint8_t *request, uint32
 /* Makes the response an error response. */
 uint32_t mct_app_fail(mct_app *app, uint32_t code, uint32_t a, uint32_t b);
 
+/* The same for a status of the executor, with the place that it has refused. */
+uint32_t mct_app_fail_refused(mct_app *app, uint32_t code, mct_status status);
+
 /* 0 if an image is open and its state is whole, else the error. */
 uint32_t mct_app_check_ready(mct_app *app);
 

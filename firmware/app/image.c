@@ -62,8 +62,7 @@ static uint32_t open_at(mct_app *app, const uint8_t *image, uint32_t size)
         return mct_app_fail(app, MCT_WIRE_ERR_NO_ROOM, state + arena, app->top);
     }
     if (status != MCT_OK) {
-        return mct_app_fail(app, MCT_WIRE_ERR_IMAGE_REFUSED, (uint32_t)status,
-                            app->engine.refused.index);
+        return mct_app_fail_refused(app, MCT_WIRE_ERR_IMAGE_REFUSED, status);
     }
     app->image = image;
     app->loading = 0;

@@ -66,8 +66,7 @@ static uint32_t take(mct_app *app, uint8_t target, const uint8_t *data, uint32_t
     if (target == MCT_WIRE_TARGET_STATE && at->present == at->size) {
         mct_status status = mct_engine_check_state(&app->engine);
         if (status != MCT_OK) {
-            return mct_app_fail(app, MCT_WIRE_ERR_STATE_REFUSED, (uint32_t)status,
-                                app->engine.refused.index);
+            return mct_app_fail_refused(app, MCT_WIRE_ERR_STATE_REFUSED, status);
         }
     }
     return 0;

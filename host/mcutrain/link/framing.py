@@ -27,11 +27,10 @@ class Frame:
         """The bytes on the line."""
         if len(self.payload) > wire.MAX_PAYLOAD:
             raise ValueError(f"payload of {len(self.payload)} bytes, at most {wire.MAX_PAYLOAD}")
-        head = wire.HEADER.pack(
-            self.version, self.type, self.session, self.seq, len(self.payload)
-        )
+        head = wire.HEADER.pack(self.version, self.type, self.session, self.seq, len(self.payload))
         body = head + self.payload
-        return b"\0" + cobs.encode(body + zlib.crc32(body).to_bytes(4, "little")) + b"\0"
+        stuffed: bytes = cobs.encode(body + zlib.crc32(body).to_bytes(4, "little"))
+        return b"\0" + stuffed + b"\0"
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Deframer:
     def feed(self, data: bytes) -> list[Frame | Damaged]:
         """What became complete with these bytes. Empty frames (zeros in a row) are nothing."""
         *ended, rest = data.split(b"\0")
-        found = []
+        found: list[Frame | Damaged] = []
         for piece in ended:
             self._append(piece)
             if self._too_long:

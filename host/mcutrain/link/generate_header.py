@@ -7,11 +7,11 @@ A test fails where a file differs from what this writes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
 
+from mcutrain.files import write_atomic
 from mcutrain.link import wire
 from mcutrain.link.framing import MAX_ENCODED
 
@@ -119,10 +119,10 @@ def spec_text(current: str) -> str:
     """The spec with its generated parts written anew; the rest as it is."""
     for name, text in (("messages", _messages_text()), ("errors", _errors_text())):
         begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->"
-        pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-        current, found = pattern.subn(lambda _, t=begin + text + end: t, current)
-        if found != 1:
-            raise ValueError(f"{SPEC_PATH.name} has {found} parts {begin.strip()}")
+        if current.count(begin) != 1 or current.count(end) != 1:
+            raise ValueError(f"{SPEC_PATH.name} wants exactly one part {begin.strip()}")
+        before, _, rest = current.partition(begin)
+        current = before + begin + text + end + rest.partition(end)[2]
     return current
 
 
@@ -130,9 +130,7 @@ def main() -> None:
     """Writes both files."""
     files = {HEADER_PATH: header_text(), SPEC_PATH: spec_text(SPEC_PATH.read_text())}
     for path, text in files.items():
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(text)
-        temporary.replace(path)
+        write_atomic(path, text)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ class NakReason(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """Why a request was not carried out; the meaning of the two figures is in ERRORS."""
+    """Why a request was not carried out; the meaning of its figures is in ERRORS."""
 
     UNKNOWN_TYPE = 1
     VERSION = 2
@@ -88,7 +88,7 @@ class ErrorCode(IntEnum):
     STATE_REFUSED = 14
 
 
-# code: (figure a, figure b, meaning)
+# code: (figure a, figure b, meaning). A status comes with a third figure, its detail.
 ERRORS: dict[ErrorCode, tuple[str, str, str]] = {
     ErrorCode.UNKNOWN_TYPE: ("type", "0", "the device does not know this request"),
     ErrorCode.VERSION: ("device's version", "frame's version", "another version of this protocol"),
@@ -163,9 +163,7 @@ class Layout:
         if len(payload) < size or (self.open_field is None and len(payload) != size):
             raise ValueError(f"payload of {len(payload)} bytes, {size} wanted")
         names = [f.name for f in self.fields if f.code]
-        values: dict[str, Value] = dict(
-            zip(names, self.fixed.unpack(payload[:size]), strict=True)
-        )
+        values: dict[str, Value] = dict(zip(names, self.fixed.unpack(payload[:size]), strict=True))
         if self.open_field is not None:
             rest = payload[size:]
             text = self.open_field.type == "text"
@@ -368,6 +366,9 @@ MESSAGES = (
     REBOOT,
 )
 ERROR_LAYOUT = _layout(
-    ("code", "u16", "section 7"), ("a", "u32", "a figure"), ("b", "u32", "a figure")
+    ("code", "u16", "section 7"),
+    ("a", "u32", "a figure"),
+    ("b", "u32", "a figure"),
+    ("c", "u32", "detail of a status, else 0"),
 )
 NAK_LAYOUT = _layout(("reason", "u8", "1 CRC, 2 COBS, 3 longer than any frame, 4 shorter"))

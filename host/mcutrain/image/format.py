@@ -1,4 +1,4 @@
-"""The bytes of an image as data (docs/SPEC-image.md): the packer, the reader and the C header use it.
+"""The bytes of an image as data (docs/SPEC-image.md), for packer, reader and the C header.
 
 Op codes, slots and parameters come from `mcutrain.ir.instructions`; everything else is here.
 """

@@ -1,0 +1,316 @@
+"""Run an image on the host: the C executor of the firmware, in a watched block of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mcutrain.engine.build import load
+from mcutrain.engine.memory import GuardedMemory
+from mcutrain.errors import InputError
+from mcutrain.image.status import status_error
+from mcutrain.image.unpack import Image, unpack
+from mcutrain.ir.instructions import INSTRUCTIONS
+
+Array = npt.NDArray[Any]
+Sample = Array | Sequence[Array] | bytes
+Hook = Callable[[int, bool], None]
+
+PAINT = 0xA5
+_NUMPY = {"s8": "i1", "u8": "u1", "s16": "<i2", "u16": "<u2", "s32": "<i4", "u32": "<u4"}
+_NUMPY |= {"f32": "<f4", "bits": "u1", "nibbles": "u1"}
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What a training step tells.
+
+    Attributes:
+        loss: cross-entropy of the sample before the update.
+        loss_bits: the same as the pattern of a binary32.
+        predicted: class with the largest logit before the update.
+        saturated: error elements that met a rail in this step.
+        clamped: weights that met a rail in this step.
+        step: steps since the state was made, this one included.
+    """
+
+    loss: float
+    loss_bits: int
+    predicted: int
+    saturated: int
+    clamped: int
+    step: int
+
+
+def verify(image: bytes, where: str = "image") -> Image:
+    """Check an image as a device would before it runs it.
+
+    Raises:
+        DamagedImageError: it was cut, extended or changed, or is no image.
+        ImageVersionError: it is of another format version.
+        ImageRefusedError: the executor refuses it; names the layer.
+    """
+    unpacked = unpack(image, where)
+    module = _library()
+    held = _held(module, image)
+    view, place = module.ffi.new("mct_image *"), module.ffi.new("mct_image_error *")
+    status = int(module.lib.mct_image_verify(held.pointer, len(image), view, place))
+    if status != 0:
+        raise status_error(status, place.index, place.detail, unpacked, where)
+    return unpacked
+
+
+@cache
+def _library() -> ModuleType:
+    """The compiled module, with its hook connected to the engine that the context names."""
+    module = load()
+
+    def call(context: Any, _engine: Any, instruction: int, after: int) -> None:
+        engine: Engine = module.ffi.from_handle(context)
+        if engine._hook is None or engine._hook_failure is not None:
+            return
+        try:
+            engine._hook(instruction, bool(after))
+        except BaseException as failure:  # C cannot be unwound: kept, and raised after the run
+            engine._hook_failure = failure
+
+    module.ffi.def_extern(name="mcutrain_hook")(call)
+    return module
+
+
+def _held(module: ModuleType, image: bytes) -> GuardedMemory:
+    memory = GuardedMemory(module, len(image))
+    memory.bytes[:] = np.frombuffer(image, np.uint8)
+    return memory
+
+
+class Engine:
+    """An open image: forward passes and training steps, bit for bit as on a device.
+
+    Args:
+        image: the bytes of an image file.
+        extra_memory: bytes behind the arena, painted like it: what a device would have left.
+        where: the file's name, for messages.
+
+    Raises:
+        ImageError: as `verify`.
+        ToolchainError: the engine is not built yet and cannot be.
+    """
+
+    def __init__(self, image: bytes, extra_memory: int = 0, where: str = "image") -> None:
+        self._module = _library()
+        self._where = where
+        self.image = unpack(image, where)
+        self._hook: Hook | None = None
+        self._hook_failure: BaseException | None = None
+        self._image_memory = _held(self._module, image)
+        self._memory = GuardedMemory(self._module, self.image.pool_bytes + extra_memory)
+        self._mark = 0
+        self._paint = PAINT
+        self._memory.bytes[:] = PAINT
+        self._engine = self._module.ffi.new("mct_engine *")
+        self._handle = self._module.ffi.new_handle(self)
+        status = self._module.lib.mct_engine_open(
+            self._engine,
+            self._image_memory.pointer,
+            len(image),
+            self._memory.pointer,
+            self._memory.bytes.size,
+        )
+        self._check(status)
+
+    # ---- running ----
+
+    def forward(self, sample: Sample) -> npt.NDArray[np.float32]:
+        """The logits (classes) of a sample: int8 of the input's shape, one array an input.
+
+        Raises:
+            InputError: the sample has not the image's size.
+            DivergedError: a logit is not finite.
+        """
+        self._put(sample)
+        predicted = self._module.ffi.new("uint32_t *")
+        self._check(self._module.lib.mct_engine_forward(self._engine, predicted))
+        logits = self._module.lib.mct_engine_logits(self._engine)
+        size = 4 * int(self.image.header["classes"])
+        return np.frombuffer(self._module.ffi.buffer(logits, size), "<f4").copy()
+
+    def train(self, sample: Sample, label: int, lr: float, lr_head: float) -> StepResult:
+        """One step of stochastic gradient descent. On an error the state stays as it was.
+
+        Args:
+            sample: as for `forward`.
+            label: class of the sample, from 0.
+            lr: learning rate of convolutions; rounded to binary32.
+            lr_head: learning rate of the classifier.
+
+        Raises:
+            InputError: the sample has not the image's size.
+            UsageError: label or a rate out of range, or the image trains nothing.
+            DivergedError: a logit or an error is not finite.
+        """
+        self._put(sample)
+        result = self._module.ffi.new("mct_step_result *")
+        label = label if 0 <= label < 2**32 else 2**32 - 1
+        self._check(
+            self._module.lib.mct_engine_train(self._engine, label, lr, lr_head, result),
+        )
+        loss = float(np.array([result.loss_bits], np.uint32).view(np.float32)[0])
+        return StepResult(
+            loss, result.loss_bits, result.predicted, result.saturated, result.clamped, result.step
+        )
+
+    def reset(self) -> None:
+        """Back to the image's initial state."""
+        self._module.lib.mct_engine_reset(self._engine)
+
+    # ---- state ----
+
+    @property
+    def state(self) -> bytes:
+        """All that is kept between steps: weights, fractions, biases, exponents, seed and step."""
+        size = self._module.ffi.new("uint32_t *")
+        start = self._module.lib.mct_engine_state(self._engine, size)
+        return bytes(self._module.ffi.buffer(start, size[0]))
+
+    @state.setter
+    def state(self, value: bytes) -> None:
+        size = self._module.ffi.new("uint32_t *")
+        start = self._module.lib.mct_engine_state(self._engine, size)
+        if len(value) != size[0]:
+            raise InputError(
+                "the state does not belong to this image",
+                where=self._where,
+                why=f"it has {len(value)} bytes, the image's has {size[0]}",
+                hint="use the image that the state was trained with",
+            )
+        self._module.ffi.memmove(start, value, len(value))
+        self._check(self._module.lib.mct_engine_check_state(self._engine))
+
+    def tensor(self, name: str) -> Array:
+        """A copy of a tensor as it is now: (h, w, c), for bits and nibbles packed bytes."""
+        for index, tensor in enumerate(self.image.tensors):
+            if tensor.name == name:
+                data = np.frombuffer(self._tensor_bytes(index), _NUMPY[tensor.dtype])
+                packed = tensor.dtype in ("bits", "nibbles")
+                return data if packed else data.reshape(tensor.shape)
+        raise InputError(f"the image has no tensor {name!r}", where=self._where)
+
+    # ---- traces ----
+
+    @contextmanager
+    def hook(self, function: Hook) -> Iterator[None]:
+        """Call function(instruction, after) before and after each instruction that runs."""
+        before, self._hook = self._hook, function
+        self._engine.hook_context = self._handle
+        self._engine.hook = self._module.lib.mcutrain_hook
+        try:
+            yield
+        finally:
+            self._hook = before
+            if before is None:
+                self._engine.hook = self._module.ffi.NULL
+
+    @contextmanager
+    def trace(self) -> Iterator[dict[int, dict[str, bytes]]]:
+        """Collect the bytes of every tensor that each instruction writes, by its name."""
+        found: dict[int, dict[str, bytes]] = {}
+        with self.hook(lambda i, after: found.update({i: self.written(i)}) if after else None):
+            yield found
+
+    @contextmanager
+    def trace_crcs(self) -> Iterator[dict[int, int]]:
+        """Collect the CRC-32 over all that each instruction writes, in slot order."""
+        found: dict[int, int] = {}
+
+        def note(index: int, after: bool) -> None:
+            if after:
+                crc = self._module.lib.mct_engine_trace_crc(self._engine, index, 0)
+                found[index] = int(crc)
+
+        with self.hook(note):
+            yield found
+
+    def written(self, instruction: int) -> dict[str, bytes]:
+        """Bytes of the tensors that an instruction writes, as they are now."""
+        instr = self.image.program[instruction]
+        slots = INSTRUCTIONS[instr.op].slots
+        tensors = [instr.operands[s.name] for s in slots if s.written and s.name in instr.operands]
+        return {self.image.tensors[t].name: self._tensor_bytes(t) for t in tensors}
+
+    # ---- memory ----
+
+    def repaint(self) -> None:
+        """Paint everything behind the state anew, with the complement of the paint before.
+
+        A byte that keeps one paint cannot keep both: run twice, and `high_water` is exact.
+        """
+        self._mark = self.high_water()
+        self._paint ^= 0xFF
+        self._memory.bytes[self._arena_start() :] = self._paint
+
+    def high_water(self) -> int:
+        """Bytes of the block from its start to the last one written since the image was opened."""
+        touched = np.flatnonzero(self._memory.bytes != self._paint)
+        last = int(touched[-1]) + 1 if touched.size else 0
+        return max(self._mark, last)
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of the block: state, arena and extra memory."""
+        return int(self._memory.bytes.size)
+
+    # ---- private ----
+
+    def _arena_start(self) -> int:
+        return (int(self.image.header["state_bytes"]) + 3) // 4 * 4
+
+    def _tensor_bytes(self, index: int) -> bytes:
+        start = self._module.lib.mct_engine_tensor(self._engine, index)
+        return bytes(self._module.ffi.buffer(start, self.image.tensors[index].nbytes))
+
+    def _put(self, sample: Sample) -> None:
+        parts = _sample_bytes(sample)
+        want = [t.nbytes for t in self.image.inputs]
+        if isinstance(sample, bytes) and len(sample) == sum(want):
+            ends = np.cumsum(want).tolist()
+            parts = [sample[end - n : end] for end, n in zip(ends, want, strict=True)]
+        if [len(p) for p in parts] != want:
+            raise InputError(
+                "the sample does not fit the network's input",
+                where=self._where,
+                why=f"it has {[len(p) for p in parts]} bytes, the image takes {want}",
+                hint="see the input's shape: mcutrain inspect",
+            )
+        size = self._module.ffi.new("uint32_t *")
+        for k, part in enumerate(parts):
+            target = self._module.lib.mct_engine_input(self._engine, k, size)
+            self._module.ffi.memmove(target, part, len(part))
+
+    def _check(self, status: int) -> None:
+        """Raise what a run left behind: a failed hook, a broken guard, a status."""
+        failure, self._hook_failure = self._hook_failure, None
+        if failure is not None:
+            raise failure
+        for memory in (self._memory, self._image_memory):
+            memory.check(self._where)
+        if status != 0:
+            place = self._engine.refused
+            raise status_error(status, place.index, place.detail, self.image, self._where)
+
+
+def _sample_bytes(sample: Sample) -> list[bytes]:
+    if isinstance(sample, bytes):
+        return [sample]
+    parts = [sample] if isinstance(sample, np.ndarray) else list(sample)
+    for part in parts:
+        if part.dtype != np.int8:
+            raise InputError("a sample must be int8", why=f"it is {part.dtype}")
+    return [np.ascontiguousarray(part).tobytes() for part in parts]

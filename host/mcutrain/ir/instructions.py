@@ -161,7 +161,7 @@ _ROWS = (
         9,
         (_in("df", "f32"), _in("w", "f32"), _out("scratch", "f32"), _MASK_IN, _E_X),
         ("rng",),
-        kernel="mct_head_dx_f32",
+        kernel="mct_head_dx_s8",
     ),
     InstructionSpec(
         "head_dw",

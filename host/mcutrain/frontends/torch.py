@@ -2,9 +2,9 @@
 
 `torch.export` traces it (in eval mode; with a batch of 2, so that mixing samples is noticed), its
 operators are translated one by one (`aten`), then batch norms and clamps fold into the layers
-before them. The user's module paths become the layers' names: "blocks.0.conv"; an operator written in a
-forward method is its module's path and the operator: "blocks.0.add"; the second call of a module is
-"relu@1".
+before them. The user's module paths become the layers' names: "blocks.0.conv"; an operator written
+in a forward method is its module's path and the operator: "blocks.0.add"; the second call of a
+module is "relu@1".
 """
 
 from __future__ import annotations

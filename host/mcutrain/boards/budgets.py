@@ -1,4 +1,6 @@
-"""What the firmware itself takes on each board: firmware/budgets.json, so that plans need no compiler.
+"""What the firmware itself takes on each board: firmware/budgets.json.
+
+With the table, a plan needs no compiler.
 
     python -m mcutrain.boards.budgets     builds for every board and writes the table anew
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,7 +28,8 @@ from mcutrain.plan.head import fresh_head
 ROOT = Path(__file__).resolve().parents[3]
 
 # Tables go to stdout, all else (progress, remarks) to stderr, so that output can be piped.
-OUT = Console()
+_WIDTH = 160  # where there is no terminal, so that nothing is cut
+OUT = Console(width=None if sys.stdout.isatty() else _WIDTH)
 ERR = Console(stderr=True)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -45,6 +47,7 @@ Device = Annotated[
     str,
     typer.Option(help="host, an emulated board (qemu:netduinoplus2, ...), or a serial port."),
 ]
+BoardId = Annotated[str, typer.Option("--board", help="A board of the board table.")]
 Data = Annotated[str, typer.Option(help="Samples, for example fashion-mnist:test?count=100.")]
 
 
@@ -102,6 +105,27 @@ def bundled_networks() -> dict[str, Path]:
     """The quantised networks under models/, by name."""
     files = (ROOT / "models").rglob("*.net.npz")
     return {path.name.removesuffix(".net.npz"): path for path in files}
+
+
+def reference_data() -> Path | None:
+    """The folder with published weights and data, or None: it is not part of this project."""
+    named = os.environ.get("MCUTRAIN_REFDATA")
+    path = Path(named) if named else ROOT.parent / "shared" / "refdata"
+    return path if path.is_dir() else None
+
+
+def read_bytes(path: Path, what: str) -> bytes:
+    """The contents of a file that the user named.
+
+    Raises:
+        InputError: it is missing or cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"cannot read the {what}", where=str(path), why=error.strerror or str(error)
+        ) from error
 
 
 def kib(nbytes: int) -> str:

@@ -1,1 +1,1 @@
-"""What a plan costs (`accounting`), and what a run did (`log`, `html`): data in, tables and plots out."""
+"""What a plan costs (`accounting`), what a run did (`log`), both as one HTML file (`html`)."""

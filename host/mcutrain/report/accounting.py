@@ -1,4 +1,4 @@
-"""What a compiled program costs: bytes by category, multiply-accumulates, and what sets the peak."""
+"""What a compiled program costs: bytes by category, arithmetic, and what sets the peak."""
 
 from __future__ import annotations
 
@@ -78,6 +78,20 @@ def _peak(compiled: CompiledProgram) -> tuple[int, tuple[Buffer, ...]]:
 
     at = max(range(len(compiled.program.instrs)), key=lambda i: sum(b.nbytes for b in alive(i)))
     return at, tuple(sorted(alive(at), key=lambda b: -b.nbytes))
+
+
+def trained_parameters(compiled: CompiledProgram) -> list[dict[str, Any]]:
+    """Trained weights and biases by layer, in the network's order, the classifier last."""
+    program = compiled.program
+    rows: dict[str, dict[str, Any]] = {}
+    for instr in program.instrs[: program.forward]:
+        kinds = {"w_trained": "weights", "bias": "biases", "w": "weights", "b": "biases"}
+        for slot, kind in kinds.items():
+            if slot in instr.operands and program.values[instr.operands[slot]].space == STATE:
+                row = {"layer": instr.layer, "weights": 0, "biases": 0}
+                row = rows.setdefault(instr.layer, row)
+                row[kind] += program.values[instr.operands[slot]].count
+    return list(rows.values())
 
 
 def cost_to_dict(compiled: CompiledProgram, cost: Cost) -> dict[str, Any]:

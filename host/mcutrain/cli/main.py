@@ -1,0 +1,107 @@
+"""`mcutrain COMMAND`: the list of commands, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+
+import typer
+from rich.markup import escape
+from typer.main import get_command
+
+from mcutrain import __version__
+from mcutrain.cli import (
+    doctor,
+    plan,
+)
+from mcutrain.cli.common import ERR
+from mcutrain.errors import (
+    EXIT_CODES,
+    InternalError,
+    InterruptedRunError,
+    McutrainError,
+    UsageError,
+)
+
+# Typer makes a line of each paragraph.
+_CODES = "\n\n".join(["Exit codes:", *(f"{code}: {text}" for code, text in EXIT_CODES.items())])
+_CTRL_C = 130  # what typer makes of KeyboardInterrupt
+
+app = typer.Typer(
+    name="mcutrain",
+    help="Train int8 neural networks on microcontrollers, bit for bit as on the host.",
+    epilog=_CODES,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+for _name, _run in (
+    ("doctor", doctor.run),
+    ("plan", plan.run),
+):
+    app.command(_name, epilog=_CODES)(_run)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"mcutrain {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    del version  # the callback has seen it
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command and exit with its code; errors go to stderr, or to stdout with `--json`."""
+    words = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    try:
+        outcome = _run_command(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    if isinstance(outcome, int):
+        sys.exit(outcome)
+    if "--json" in words:
+        sys.stdout.write(json.dumps(outcome.as_dict(), indent=2) + "\n")
+    else:
+        ERR.print(f"[bold red]error:[/] {escape(str(outcome))}", highlight=False, soft_wrap=True)
+    sys.exit(outcome.exit_code)
+
+
+def _run_command(words: list[str]) -> McutrainError | int:
+    """The error that a command ended with, or the exit code that it chose."""
+    try:
+        code = get_command(app)(words, prog_name="mcutrain", standalone_mode=False) or 0
+    except McutrainError as error:
+        return error
+    except (KeyboardInterrupt, typer.Abort):
+        return _stopped()
+    except typer.TyperException as error:
+        # Only its sub-classes, which typer does not export, know the option's name.
+        message = getattr(error, "format_message", error.__str__)()
+        return UsageError(message, hint="mcutrain --help lists commands and options")
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        traceback.print_exc()
+        return InternalError(
+            f"{type(error).__name__}: {error}",
+            why="this is a defect of mcutrain, not of your input",
+            hint="please report it with the lines above",
+        )
+    return _stopped() if code == _CTRL_C else int(code)
+
+
+def _stopped() -> McutrainError:
+    return InterruptedRunError("stopped", why="by the user (Ctrl-C)")

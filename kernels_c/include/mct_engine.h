@@ -82,7 +82,10 @@ mct_status mct_engine_check_state(mct_engine *engine);
 /* Address of a tensor of the image. */
 const uint8_t *mct_engine_tensor(const mct_engine *engine, uint32_t tensor);
 
-/* CRC-32 over the bytes of the tensors that an instruction writes, in slot order; for hooks. */
+/*
+ * CRC-32 over the bytes of the tensors that an instruction writes, in slot order; for hooks. Spare
+ * bits of a last byte count as 0. Of a concatenation it covers parts that are not written yet.
+ */
 uint32_t mct_engine_trace_crc(const mct_engine *engine, uint32_t instruction, uint32_t crc);
 
 #endif

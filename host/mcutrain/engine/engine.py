@@ -142,14 +142,16 @@ class Engine:
         size = 4 * int(self.image.header["classes"])
         return np.frombuffer(self._module.ffi.buffer(logits, size), "<f4").copy()
 
-    def train(self, sample: Sample, label: int, lr: float, lr_head: float) -> StepResult:
+    def train(
+        self, sample: Sample, label: int, lr: float, lr_head: float | None = None
+    ) -> StepResult:
         """One step of stochastic gradient descent. On an error the state stays as it was.
 
         Args:
             sample: as for `forward`.
             label: class of the sample, from 0.
             lr: learning rate of convolutions; rounded to binary32.
-            lr_head: learning rate of the classifier.
+            lr_head: learning rate of the classifier; `lr` where it is not given.
 
         Raises:
             InputError: the sample has not the image's size.
@@ -158,6 +160,7 @@ class Engine:
         """
         self._put(sample)
         result = self._module.ffi.new("mct_step_result *")
+        lr_head = lr if lr_head is None else lr_head
         label = label if 0 <= label < 2**32 else 2**32 - 1
         self._check(
             self._module.lib.mct_engine_train(self._engine, label, lr, lr_head, result),
@@ -273,8 +276,13 @@ class Engine:
         return (int(self.image.header["state_bytes"]) + 3) // 4 * 4
 
     def _tensor_bytes(self, index: int) -> bytes:
+        tensor = self.image.tensors[index]
         start = self._module.lib.mct_engine_tensor(self._engine, index)
-        return bytes(self._module.ffi.buffer(start, self.image.tensors[index].nbytes))
+        data = bytearray(self._module.ffi.buffer(start, tensor.nbytes))
+        count = tensor.shape[0] * tensor.shape[1] * tensor.shape[2]
+        spare = {"bits": -count % 8, "nibbles": 4 * (count % 2)}.get(tensor.dtype, 0)
+        data[-1] &= 0xFF >> spare  # the kernels leave bits behind the end as they are
+        return bytes(data)
 
     def _put(self, sample: Sample) -> None:
         parts = _sample_bytes(sample)

@@ -2,7 +2,7 @@
 
     python -m models.demo.pretrain
 
-Takes about three minutes on two cores. Seeds and thread count are fixed; another version of
+Takes three to six minutes on two cores. Seeds and thread count are fixed; another version of
 PyTorch or another processor may still round differently: the committed weights are the reference.
 """
 

@@ -19,7 +19,8 @@ from mcutrain.ir.reference.runtime import Memory, Runtime
 
 RNG, PREDICTOR, EXPONENT = "rng", "predictor", "exponent"
 
-# Called after each instruction with its index and the bytes of the values it wrote, by name.
+# Called after each instruction with its index and the bytes of the values it wrote, by name; spare
+# bits of a last byte are 0.
 Trace = Callable[[int, Instr, Mapping[str, bytes]], None]
 
 
@@ -136,10 +137,17 @@ class Machine:
         self.crcs_per_instruction = []
         for index, instr in enumerate(instrs):
             REFERENCE[instr.op](instr, self.memory, self.runtime)
-            written = {name: self.memory.raw(name) for name in instr.writes()}
+            written = {name: self._bytes(name) for name in instr.writes()}
             self.crcs_per_instruction.append(self._crc(instr, written))
             if self.trace is not None:
                 self.trace(index, instr, written)
+
+    def _bytes(self, name: str) -> bytes:
+        """Contents of a value; what follows its last bit or nibble is not part of them."""
+        value, data = self.program.values[name], bytearray(self.memory.raw(name))
+        spare = {"bits": -value.count % 8, "nibbles": 4 * (value.count % 2)}.get(value.dtype, 0)
+        data[-1] &= 0xFF >> spare
+        return bytes(data)
 
     def _crc(self, instr: Instr, written: Mapping[str, bytes]) -> int | None:
         if instr.op == "rescale":

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
+from tests.networks import residual_network
 
 from mcutrain.compile import compile_program
 from mcutrain.engine.loopback import Loopback
@@ -15,7 +16,6 @@ from mcutrain.image.pack import pack
 from mcutrain.link.channel import Patience
 from mcutrain.link.session import Session
 from mcutrain.plan.scheme import resolve_scheme
-from tests.networks import residual_network
 
 POOL = 65536
 # The loop-back never has more to come, so that a wait ends at once whatever its length.

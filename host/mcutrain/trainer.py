@@ -1,8 +1,8 @@
 """Train and evaluate: samples and a device in, trained state and telemetry out.
 
-The device is anything with the methods of `mcutrain.link.device.Device`: the firmware app in this process, on an
-emulator, or on a board. Order, rates and random bits follow from seeds alone, so that a run that was
-interrupted and resumed ends with the bytes of one that was not.
+The device is anything with the methods of `mcutrain.link.Device`: the firmware app in this
+process, on an emulator, or on a board. Order, rates and random bits follow from seeds alone, so
+that a run that was interrupted and resumed ends with the bytes of one that was not.
 """
 
 from __future__ import annotations
@@ -10,20 +10,27 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mcutrain.compile import PREDICTOR, with_state
 from mcutrain.data import Dataset
+from mcutrain.engine.engine import Engine
 from mcutrain.errors import InputError
 from mcutrain.files import write_atomic
-from mcutrain.ir.graph import Array
+from mcutrain.image.pack import pack
+from mcutrain.image.unpack import Image
+from mcutrain.ir.graph import Array, QParams
+from mcutrain.ir.program import CompiledProgram
 from mcutrain.link import Device
+from mcutrain.quantize.inputs import to_int8
 
 Log = Callable[[Mapping[str, Any]], None]
+Encode = Callable[[Array], bytes]
 
 
 @dataclass(frozen=True)
@@ -45,11 +52,15 @@ class Schedule:
     head_factor: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, value in (("rate", self.rate), ("head_factor", self.head_factor)):
+        for name, value in (("rate", self.rate), ("head-factor", self.head_factor)):
             if not (math.isfinite(value) and value >= 0):
-                raise InputError(f"{name} must be finite and not negative, got {value}", where=name)
+                raise InputError("must be finite and not negative", where=name, why=f"got {value}")
         if not 0 <= self.warmup <= 1:
-            raise InputError(f"warm-up is a share of the steps, got {self.warmup}", where="warmup")
+            raise InputError(
+                "the warm-up is a share of the steps", where="warmup", why=f"got {self.warmup}"
+            )
+        if self.steps < 0:
+            raise InputError("there cannot be less than no steps", where="steps")
 
     def at(self, step: int) -> float:
         """The rate of step 0, 1, ..., steps - 1."""
@@ -74,70 +85,107 @@ class Evaluation:
         """Share of right predictions, in [0, 1]."""
         return self.correct / self.total
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {
+            "accuracy": self.accuracy,
+            "correct": self.correct,
+            "total": self.total,
+            "confusion": self.confusion.tolist(),
+        }
+
+
+def encoder(image: Image, data: Dataset) -> Encode:
+    """The function from a sample of `data` to the bytes that the image takes as its input.
+
+    Raises:
+        InputError: the image has several inputs, another shape or less classes than the data.
+    """
+    inputs = image.inputs
+    if len(inputs) != 1:
+        raise InputError(
+            "data with one array a sample cannot feed a network with several inputs",
+            where=data.name,
+            why="its inputs are " + ", ".join(t.name for t in inputs),
+        )
+    tensor = inputs[0]
+    if data.shape != tensor.shape:
+        raise InputError(
+            "the samples have not the shape of the network's input",
+            where=data.name,
+            why=f"they are {data.shape} (height, width, channels), the input is {tensor.shape}",
+        )
+    if len(data.classes) > int(image.header["classes"]):
+        raise InputError(
+            "the data have more classes than the network",
+            where=data.name,
+            why=f"{len(data.classes)} classes, the network has {image.header['classes']}",
+            hint="pack with --classes N, or choose classes: ...?classes=0-4",
+        )
+    q = QParams(tensor.scale, tensor.zero_point)
+    return lambda sample: to_int8(sample, q, tensor.name).tobytes()
+
 
 def order_of(samples: int, steps: int, seed: int) -> Array:
     """Which sample each step trains on: a fresh shuffle an epoch."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    epochs = -(-steps // samples)
-    order = np.concatenate([rng.permutation(samples) for _ in range(epochs)])
-    return order[:steps]
+    epochs = max(1, -(-steps // samples))
+    return np.concatenate([rng.permutation(samples) for _ in range(epochs)])[:steps]
 
 
 def evaluate(
-    device: Device, data: Dataset, encode: Callable[[Array], bytes], log: Log | None = None
-) -> Evaluation:
+    device: Device, data: Dataset, encode: Encode, classes: int
+) -> Iterator[tuple[int, Evaluation]]:
     """Run a data set through the network on the device.
 
     Args:
         device: an open device.
         data: samples and labels.
         encode: one sample to the bytes of the network's input.
-        log: called with a record after each sample.
+        classes: logits of the network.
+
+    Yields:
+        After each sample the number done, and the evaluation so far.
     """
-    classes = len(data.classes)
     confusion = np.zeros((classes, classes), np.int64)
     for index in range(len(data)):
-        predicted = device.predict(encode(data.x[index])).predicted
-        label = int(data.y[index])
-        if predicted >= classes:
-            raise InputError(
-                f"the network has more classes than the data's {classes}", where=data.name
-            )
-        confusion[label, predicted] += 1
-        if log is not None:
-            log({"kind": "eval_sample", "index": index, "label": label, "predicted": predicted})
-    return Evaluation(int(np.trace(confusion)), len(data), confusion)
+        confusion[int(data.y[index]), device.predict(encode(data.x[index])).predicted] += 1
+        yield index + 1, Evaluation(int(np.trace(confusion)), index + 1, confusion)
 
 
 def train(
     device: Device,
     data: Dataset,
-    encode: Callable[[Array], bytes],
+    encode: Encode,
     schedule: Schedule,
     *,
     seed: int = 0,
     start: int = 0,
-    log: Log | None = None,
-) -> Iterator[int]:
-    """Train step by step; yields the number of steps done, after each one.
+) -> Iterator[dict[str, Any]]:
+    """Train step by step.
 
     The caller may stop between steps, save the device's state, and go on later with `start`.
+
+    Yields:
+        A record of each step: its number from 0, sample, label, rate, seconds, and what the
+        device says of it.
     """
     order = order_of(len(data), schedule.steps, seed)
     for step in range(start, schedule.steps):
         index = int(order[step])
-        label = int(data.y[index])
         rate = schedule.at(step)
+        label = int(data.y[index])
         began = time.monotonic()
-        result = device.train_step(
-            encode(data.x[index]), label, rate, rate * schedule.head_factor
-        )
-        if log is not None:
-            record = {k: v for k, v in asdict(result).items() if isinstance(v, (int, float))}
-            seconds = time.monotonic() - began
-            log({"kind": "step", "index": step, "label": label, "rate": rate, "seconds": seconds}
-                | record)
-        yield step + 1
+        result = device.train_step(encode(data.x[index]), label, rate, rate * schedule.head_factor)
+        yield {
+            "kind": "step",
+            "number": step,
+            "sample": index,
+            "label": label,
+            "rate": rate,
+            "seconds": round(time.monotonic() - began, 6),
+            **asdict(result),
+        }
 
 
 @dataclass(frozen=True)
@@ -154,7 +202,7 @@ class Checkpoint:
         write_atomic(folder / "checkpoint.json", json.dumps({"step": self.step, "state": name}))
         for old in folder.glob("state-*.bin"):
             if old.name != name:
-                old.unlink()
+                old.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, folder: Path) -> Checkpoint:
@@ -167,8 +215,41 @@ class Checkpoint:
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             return cls(int(data["step"]), (folder / str(data["state"])).read_bytes())
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(
-                "no checkpoint to resume from", where=str(path), why=str(error),
-                hint="start the run without --resume",
+                "the run has no checkpoint",
+                where=str(path),
+                why=str(error),
+                hint="start the run anew in another folder, without --resume",
             ) from error
+
+
+def calibrated(
+    compiled: CompiledProgram, samples: Iterable[tuple[bytes, int]], seed: int = 0
+) -> CompiledProgram:
+    """The program with initial exponent predictors that fit the samples.
+
+    Runs training steps at rate 0 on the host engine. A classifier that is still all zero would
+    pass no error on, so that a random one stands in for it meanwhile.
+
+    Args:
+        compiled: a program.
+        samples: input bytes and label; labels are taken modulo the number of classes.
+        seed: of the stand-in.
+    """
+    program = compiled.program
+    if program.errors == 0:
+        return compiled
+    head = next(i for i in program.instrs if i.op == "head")
+    weight = program.values[head.operands["w"]]
+    assert weight.data is not None  # lowering gave it its weights
+    stand_in = weight.data
+    if not stand_in.any():
+        rng = np.random.Generator(np.random.PCG64(seed))
+        spread = 1 / math.sqrt(weight.shape[2])
+        stand_in = rng.normal(0, spread, weight.data.shape).astype(np.float32)
+    engine = Engine(pack(with_state(compiled, {weight.name: stand_in})))
+    classes = program.values[program.logits].count
+    for sample, label in samples:
+        engine.train(sample, label % classes, 0.0, 0.0)
+    return with_state(compiled, {PREDICTOR: engine.tensor(PREDICTOR).reshape(-1)})

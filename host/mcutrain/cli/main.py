@@ -14,6 +14,8 @@ from typer.main import get_command
 from mcutrain import __version__
 from mcutrain.cli import (
     doctor,
+    inspect,
+    pack,
     plan,
 )
 from mcutrain.cli.common import ERR
@@ -41,6 +43,8 @@ app = typer.Typer(
 for _name, _run in (
     ("doctor", doctor.run),
     ("plan", plan.run),
+    ("pack", pack.run),
+    ("inspect", inspect.run),
 ):
     app.command(_name, epilog=_CODES)(_run)
 

@@ -77,11 +77,12 @@ def quantize_input(graph: Graph, samples: Samples) -> dict[str, Array]:
         q = graph.tensors[name].q
         if q is None:
             raise InputError("the network is not quantised", where=graph.name)
-        result[name] = _int8(x, q, name)
+        result[name] = to_int8(x, q, name)
     return result
 
 
-def _int8(x: Array, q: QParams, name: str) -> Array:
+def to_int8(x: Array, q: QParams, name: str) -> Array:
+    """Int8 values of samples of any shape for the input `name`; see `quantize_input`."""
     if x.dtype == np.int8:
         return x
     if x.dtype == np.uint8:

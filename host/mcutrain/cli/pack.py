@@ -1,0 +1,113 @@
+"""`mcutrain pack`: a network and a scheme become an image."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+import mcutrain.data
+from mcutrain.boards.budgets import fit
+from mcutrain.boards.table import get_board
+from mcutrain.cli.common import (
+    OUT,
+    Classes,
+    FractionBits,
+    Json,
+    Net,
+    Scheme,
+    kib,
+    load_network,
+    show,
+)
+from mcutrain.cli.plan import check_fit
+from mcutrain.compile import compile_program
+from mcutrain.data import Dataset
+from mcutrain.engine.engine import verify
+from mcutrain.files import write_atomic
+from mcutrain.image.pack import pack
+from mcutrain.ir.graph import Graph
+from mcutrain.ir.program import CompiledProgram
+from mcutrain.plan.scheme import resolve_scheme
+from mcutrain.quantize import quantize_input
+from mcutrain.trainer import calibrated
+
+CALIBRATION_SAMPLES = 64
+
+
+def run(
+    net: Net,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The image to write.")],
+    scheme: Scheme = "last:3",
+    fraction_bits: FractionBits = None,
+    classes: Classes = None,
+    calibrate: Annotated[
+        str | None,
+        typer.Option(help="Samples for the first exponents of errors (the first 64 are used)."),
+    ] = None,
+    board: Annotated[
+        str | None, typer.Option(help="Refuse an image that does not fit into this board.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random bits in training.")] = 0,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Lay memory out with OR-tools (extra solver).")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Compile forward pass, backward pass, updates and memory layout into one image file.
+
+    Without --calibrate, errors saturate in the first steps of a training run, until their
+    exponents have adapted. Exit code 4 if the image does not fit into --board.
+
+    Example: mcutrain pack demo --scheme last:4 --calibrate fashion-mnist:train -o demo.mcti
+    """
+    target = None if board is None else get_board(board)
+    graph = load_network(net, classes)
+    plan = resolve_scheme(graph, scheme, fraction_bits)
+    compiled = compile_program(graph, plan, seed=seed, exact=exact)
+    if calibrate is not None:
+        data = mcutrain.data.open(calibrate)
+        compiled = calibrated(compiled, samples_of(graph, data, CALIBRATION_SAMPLES), seed)
+    image = pack(compiled)
+    verify(image, str(output))
+    if target is not None:
+        check_fit(fit(target, compiled.pool_bytes, len(image)), target, compiled)
+    write_atomic(output, image)
+    summary = {
+        "image": str(output),
+        "network": graph.name,
+        "model_hash": compiled.model_hash.hex(),
+        "image_bytes": len(image),
+        "state_bytes": compiled.state_bytes,
+        "arena_bytes": compiled.memory.arena_bytes,
+        "pool_bytes": compiled.pool_bytes,
+        "calibrated": calibrate is not None,
+    }
+    show(as_json, summary, lambda: _draw(output, image, compiled))
+
+
+def samples_of(graph: Graph, data: Dataset, count: int) -> Iterator[tuple[bytes, int]]:
+    """The first samples of a data set as input bytes, with their labels."""
+    some = data.take(slice(count))
+    inputs = quantize_input(graph, some.x)
+    for index, label in enumerate(some.y):
+        yield b"".join(inputs[name][index].tobytes() for name in graph.inputs), int(label)
+
+
+def synthetic_samples(graph: Graph, count: int, seed: int) -> list[tuple[bytes, int]]:
+    """Uniform int8 noise with labels in turn: for measuring, where there are no data."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    size = sum(graph.tensors[name].size for name in graph.inputs)
+    return [(rng.integers(-128, 128, size).astype(np.int8).tobytes(), i) for i in range(count)]
+
+
+def _draw(output: Path, image: bytes, compiled: CompiledProgram) -> None:
+    OUT.print(
+        f"{escape(str(output))}: {kib(len(image))}, needs {kib(compiled.pool_bytes)} of SRAM "
+        f"(state {compiled.state_bytes:,}, arena {compiled.memory.arena_bytes:,})",
+        highlight=False,
+    )

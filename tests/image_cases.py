@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from tests.networks import NetworkBuilder, residual_network
 
 from mcutrain.compile import compile_program
 from mcutrain.engine.build import load
@@ -15,7 +16,6 @@ from mcutrain.ir.graph import Graph, QParams
 from mcutrain.ir.program import CompiledProgram
 from mcutrain.plan import Plan
 from mcutrain.plan.scheme import resolve_scheme
-from tests.networks import NetworkBuilder, residual_network
 
 
 def branches_network() -> Graph:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.image_cases import CASES, case, packed, samples
 
 from mcutrain.engine import Engine
 from mcutrain.errors import InputError, UsageError
 from mcutrain.image.status import DivergedError, ImageRefusedError
 from mcutrain.ir.reference.machine import Machine
-from tests.image_cases import CASES, case, packed, samples
 
 
 def _open_parts(engine: Engine, index: int) -> bool:

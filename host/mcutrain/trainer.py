@@ -133,23 +133,23 @@ def order_of(samples: int, steps: int, seed: int) -> Array:
     return np.concatenate([rng.permutation(samples) for _ in range(epochs)])[:steps]
 
 
-def evaluate(
-    device: Device, data: Dataset, encode: Encode, classes: int
-) -> Iterator[tuple[int, Evaluation]]:
+def evaluate(device: Device, data: Dataset, encode: Encode) -> Iterator[tuple[int, Evaluation]]:
     """Run a data set through the network on the device.
 
     Args:
         device: an open device.
         data: samples and labels.
         encode: one sample to the bytes of the network's input.
-        classes: logits of the network.
 
     Yields:
         After each sample the number done, and the evaluation so far.
     """
-    confusion = np.zeros((classes, classes), np.int64)
+    confusion = np.zeros((0, 0), np.int64)
     for index in range(len(data)):
-        confusion[int(data.y[index]), device.predict(encode(data.x[index])).predicted] += 1
+        result = device.predict(encode(data.x[index]))
+        if not index:
+            confusion = np.zeros((len(result.logits),) * 2, np.int64)
+        confusion[int(data.y[index]), result.predicted] += 1
         yield index + 1, Evaluation(int(np.trace(confusion)), index + 1, confusion)
 
 

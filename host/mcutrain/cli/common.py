@@ -20,9 +20,11 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from mcutrain.devices import open_device
 from mcutrain.errors import InputError
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.serialize import load
+from mcutrain.link.session import Session
 from mcutrain.plan.head import fresh_head
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -43,7 +45,7 @@ FractionBits = Annotated[
 Classes = Annotated[
     int | None, typer.Option(help="Give the network a fresh classifier for so many classes.")
 ]
-Device = Annotated[
+DeviceName = Annotated[
     str,
     typer.Option(help="host, an emulated board (qemu:netduinoplus2, ...), or a serial port."),
 ]
@@ -105,6 +107,16 @@ def bundled_networks() -> dict[str, Path]:
     """The quantised networks under models/, by name."""
     files = (ROOT / "models").rglob("*.net.npz")
     return {path.name.removesuffix(".net.npz"): path for path in files}
+
+
+def open_with_image(device: str, image: Path) -> Session:
+    """A session with a device that finds the image in its flash, should SRAM be too small for it.
+
+    Raises:
+        McutrainError: as `mcutrain.devices.open_device`.
+    """
+    emulated = device == "host" or device.startswith("qemu:")
+    return open_device(device, preloads=[(image, 0)] if emulated else [])
 
 
 def reference_data() -> Path | None:

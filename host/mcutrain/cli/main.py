@@ -14,9 +14,12 @@ from typer.main import get_command
 from mcutrain import __version__
 from mcutrain.cli import (
     doctor,
+    evaluate,
     inspect,
     pack,
     plan,
+    pull,
+    train,
 )
 from mcutrain.cli.common import ERR
 from mcutrain.errors import (
@@ -45,6 +48,9 @@ for _name, _run in (
     ("plan", plan.run),
     ("pack", pack.run),
     ("inspect", inspect.run),
+    ("train", train.run),
+    ("eval", evaluate.run),
+    ("pull", pull.run),
 ):
     app.command(_name, epilog=_CODES)(_run)
 

@@ -84,12 +84,12 @@ def trained_parameters(compiled: CompiledProgram) -> list[dict[str, Any]]:
     """Trained weights and biases by layer, in the network's order, the classifier last."""
     program = compiled.program
     rows: dict[str, dict[str, Any]] = {}
+    kinds = {"w_trained": "weights", "bias": "biases", "w": "weights", "b": "biases"}
     for instr in program.instrs[: program.forward]:
-        kinds = {"w_trained": "weights", "bias": "biases", "w": "weights", "b": "biases"}
         for slot, kind in kinds.items():
             if slot in instr.operands and program.values[instr.operands[slot]].space == STATE:
-                row = {"layer": instr.layer, "weights": 0, "biases": 0}
-                row = rows.setdefault(instr.layer, row)
+                empty: dict[str, Any] = {"layer": instr.layer, "weights": 0, "biases": 0}
+                row = rows.setdefault(instr.layer, empty)
                 row[kind] += program.values[instr.operands[slot]].count
     return list(rows.values())
 

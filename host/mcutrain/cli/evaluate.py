@@ -1,0 +1,100 @@
+"""`mcutrain eval`: how often a network on a device is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+import mcutrain.data
+from mcutrain.cli.common import (
+    OUT,
+    Data,
+    DeviceName,
+    Json,
+    open_with_image,
+    progress,
+    read_bytes,
+    show,
+    table,
+)
+from mcutrain.data import Dataset
+from mcutrain.image.unpack import unpack
+from mcutrain.link import Device
+from mcutrain.trainer import Checkpoint, Encode, Evaluation, encoder, evaluate
+
+
+def run(
+    image: Annotated[Path, typer.Argument(help="The image to run.")],
+    data: Data,
+    device: DeviceName = "host",
+    state: Annotated[
+        Path | None, typer.Option(help="A trained state: a file, or the folder of a run.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Evaluate an image on a device, with its initial or with a trained state.
+
+    Example: mcutrain eval demo.mcti --data fashion-mnist:test?count=300 --state run
+    """
+    content = read_bytes(image, "image")
+    unpacked = unpack(content, str(image))
+    samples = mcutrain.data.open(data)
+    encode = encoder(unpacked, samples)
+    trained = None if state is None else read_state(state)
+    with open_with_image(device, image) as session:
+        session.open(content)
+        if trained is not None:
+            session.write_state(trained)
+        result = run_evaluation(session, samples, encode, "evaluating", as_json)
+    assert result is not None  # nothing can stop it half-way
+    names = list(unpacked.metadata["classes"])
+    show(as_json, result.to_dict() | {"classes": names}, lambda: _draw(result, names))
+
+
+def read_state(place: Path) -> bytes:
+    """The bytes of a trained state, from a file or from a run's last checkpoint."""
+    if place.is_dir():
+        return Checkpoint.load(place).state
+    return read_bytes(place, "state")
+
+
+def run_evaluation(
+    device: Device,
+    data: Dataset,
+    encode: Encode,
+    title: str,
+    quiet: bool,
+    stop: Callable[[], bool] = lambda: False,
+) -> Evaluation | None:
+    """Evaluate under a progress bar; None if `stop` became true on the way."""
+    result = None
+    with progress(quiet) as display:
+        task = display.add_task(title, total=len(data), note="")
+        for done, result in evaluate(device, data, encode):
+            if stop():
+                return None
+            display.update(task, completed=done, note=f"{result.accuracy:.1%}")
+    return result
+
+
+def _draw(result: Evaluation, names: list[Any]) -> None:
+    grid = table(
+        f"{result.correct} of {result.total} right: {result.accuracy:.1%}",
+        "class",
+        " samples",
+        " right",
+        "most often taken for",
+    )
+    for label, row in enumerate(result.confusion):
+        total = int(row.sum())
+        if total:
+            others = [(int(n), i) for i, n in enumerate(row) if i != label and n]
+            wrong = f"{names[max(others)[1]]} ({max(others)[0]})" if others else ""
+            grid.add_row(
+                escape(str(names[label])), str(total), f"{row[label] / total:.0%}", escape(wrong)
+            )
+    OUT.print(grid)

@@ -1,0 +1,100 @@
+"""What a run left in its folder: settings and results (run.json), one record a step (log.jsonl)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Self
+
+from mcutrain.errors import InputError
+from mcutrain.files import cannot_write, write_atomic
+
+RUN, LOG, IMAGE = "run.json", "log.jsonl", "image.mcti"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder, read.
+
+    Attributes:
+        info: settings, device and results as plain data.
+        steps: the record of each training step, in order.
+        image: the image that was trained.
+    """
+
+    folder: Path
+    info: Mapping[str, Any]
+    steps: tuple[Mapping[str, Any], ...]
+    image: bytes
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read a run folder, of a run that goes on or was killed, too.
+
+        Raises:
+            InputError: it is none, or is damaged.
+        """
+        try:
+            info = json.loads((folder / RUN).read_text(encoding="utf-8"))
+            image = (folder / IMAGE).read_bytes()
+        except (OSError, ValueError) as error:
+            raise InputError(
+                "this is not the folder of a run",
+                where=str(folder),
+                why=str(error),
+                hint="mcutrain train IMAGE --data DATA --out RUN makes one",
+            ) from error
+        return cls(folder, info, tuple(read_log(folder / LOG)), image)
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The records of a log, up to the first line that is not whole."""
+    records: list[dict[str, Any]] = []
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return records
+    except OSError as error:
+        raise InputError("cannot read the log", where=str(path), why=str(error)) from error
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except ValueError:
+            break  # the process was killed while it wrote this line
+        if not isinstance(record, dict):
+            break
+        records.append(record)
+    return records
+
+
+class LogWriter:
+    """Appends one JSON line a record; keeps the first `steps` records of an earlier part.
+
+    Raises:
+        InputError: (from any method) the file cannot be written.
+    """
+
+    def __init__(self, path: Path, steps: int) -> None:
+        self._path = path
+        kept = read_log(path)[:steps] if steps else []
+        write_atomic(path, "".join(json.dumps(record) + "\n" for record in kept))
+        try:
+            self._stream: IO[str] = path.open("a", encoding="utf-8", buffering=1)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Append a record."""
+        try:
+            self._stream.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise cannot_write(self._path, error) from error
+
+    def close(self) -> None:
+        """Finish; what was written stays."""
+        try:
+            self._stream.close()
+        except OSError as error:
+            raise cannot_write(self._path, error) from error

@@ -9,6 +9,7 @@ module is "relu@1".
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -82,12 +83,18 @@ def _shapes(shapes: Any) -> list[tuple[int, ...]]:
 
 
 @contextmanager
-def _eval_mode(module: nn.Module) -> Iterator[None]:
+def _quiet_eval_mode(module: nn.Module) -> Iterator[None]:
+    """Eval mode for a while, without PyTorch's own warnings and log: its errors say it all."""
     training = [m for m in module.modules() if m.training]
     module.eval()
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
     finally:
+        logging.disable(disabled)
         for m in training:
             m.training = True
 
@@ -100,8 +107,7 @@ def _export(module: nn.Module, shapes: Sequence[tuple[int, ...]]) -> ExportedPro
             "PyTorch is not installed", hint="pip install 'mcutrain[torch]'"
         ) from error
     example = tuple(torch.zeros(BATCH, *shape) for shape in shapes)
-    with warnings.catch_warnings(), _eval_mode(module), torch.no_grad():
-        warnings.simplefilter("ignore")  # PyTorch's own deprecations, not the user's business
+    with _quiet_eval_mode(module), torch.no_grad():
         try:
             # An empty table decomposes nothing, but turns in-place operators into plain ones.
             program: ExportedProgram = torch.export.export(module, example)
@@ -229,15 +235,14 @@ def _at_end(node: fx.Node) -> bool:
 
 
 def _check_end(graph: Graph) -> None:
+    if not graph.nodes or graph.head.op != "linear" or "clamp" in graph.head.attrs:
+        raise UnsupportedError(
+            "a network must end in a linear layer, the classifier",
+            where=graph.head.name if graph.nodes else graph.name,
+            why="the classifier is trained in floating point and its logits go into the loss",
+            hint="end the module with nn.Linear (a softmax after it is dropped)",
+        )
     read = {name for node in graph.nodes for name in node.inputs}
     unused = [name for name in graph.inputs if name not in read]
     if unused:
         raise UnsupportedError("the network does not use an input", where=unused[0])
-    if graph.nodes and graph.head.op == "linear" and "clamp" not in graph.head.attrs:
-        return
-    raise UnsupportedError(
-        "a network must end in a linear layer, the classifier",
-        where=graph.head.name if graph.nodes else graph.name,
-        why="the classifier is trained in floating point and its logits go into the loss",
-        hint="end the module with nn.Linear (a softmax after it is dropped)",
-    )

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
-from tests.networks import residual_network
+from tests.networks import NetworkBuilder, residual_network
 
 from mcutrain.compile import compile_program
 from mcutrain.engine.loopback import Loopback
 from mcutrain.image.pack import pack
 from mcutrain.link.channel import Patience
 from mcutrain.link.session import Session
+from mcutrain.link.transport import Transport
 from mcutrain.plan.scheme import resolve_scheme
 
 POOL = 65536
@@ -27,6 +28,14 @@ def small_image(seed: int = 0) -> bytes:
     """An MCUNet-like network of which everything trains."""
     graph = residual_network()
     return pack(compile_program(graph, resolve_scheme(graph, "full"), seed=seed))
+
+
+@cache
+def tiny_image() -> bytes:
+    """One convolution and a classifier, for lines that are slow."""
+    b = NetworkBuilder((6, 6, 2), 1, "tiny")
+    graph = b.head(b.global_pool("pool", b.conv("conv", "x", 4, 3, 1, 1, relu=True)), 4)
+    return pack(compile_program(graph, resolve_scheme(graph, "full"), seed=1))
 
 
 def samples(count: int, size: int, seed: int = 0) -> Iterator[tuple[bytes, int]]:
@@ -72,7 +81,7 @@ def random_fault(rng: random.Random, sent: int, received: int) -> Fault:
 class FaultyLine:
     """A transport that damages what goes through another."""
 
-    inner: Loopback
+    inner: Transport
     faults: tuple[Fault, ...] = ()
     counts: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
 
@@ -99,6 +108,11 @@ class FaultyLine:
             return data
         parts = [here[i].apply(b) if i in here else bytes([b]) for i, b in enumerate(data)]
         return b"".join(parts)
+
+
+def fixed_id() -> int:
+    """A session id with which the same run has the same bytes on the line."""
+    return 0x5A17
 
 
 def open_session(line: FaultyLine | Loopback | None = None, image: bytes | None = None) -> Session:

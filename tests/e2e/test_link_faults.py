@@ -19,6 +19,7 @@ from tests.link_helpers import (
     POOL,
     Fault,
     FaultyLine,
+    fixed_id,
     random_fault,
     samples,
     small_image,
@@ -34,7 +35,7 @@ SHARES = 10
 
 def run(line: FaultyLine) -> tuple[Any, ...]:
     """Everything a run gives back, but for times."""
-    session = Session(line, "host", PATIENCE)
+    session = Session(line, "host", PATIENCE, fixed_id)
     info = session.open(small_image()).image
     assert info is not None
     results: list[Any] = [info]
@@ -110,7 +111,7 @@ def test_t53_many_faults_end_right_or_with_a_clear_error() -> None:
 def places(find: Callable[[Session, FaultyLine], None]) -> tuple[range, range]:
     """Where the bytes of one call lie in the two directions."""
     line = faulty()
-    session = Session(line, "host", PATIENCE)
+    session = Session(line, "host", PATIENCE, fixed_id)
     info = session.open(small_image()).image
     assert info is not None
     session.set_sample(next(samples(1, info.sample_bytes))[0])
@@ -133,7 +134,7 @@ def test_t53_a_step_is_carried_out_exactly_once(kind: str, to_device: bool) -> N
     for position in requests if to_device else responses:
         for value in (0x01, 0xFF, 0x00) if kind == "insert" else (0x01, 0xFF):
             line = faulty(Fault(to_device, kind, position, value))
-            session = Session(line, "host", PATIENCE)
+            session = Session(line, "host", PATIENCE, fixed_id)
             info = session.open(small_image()).image
             assert info is not None
             session.set_sample(next(samples(1, info.sample_bytes))[0])

@@ -54,6 +54,20 @@ class LinkCounts:
     waits: int = 0
 
 
+class NoAnswerError(LinkError):
+    """Nothing came for as long as patience lasts."""
+
+
+def _no_answer(where: str, request: str, patience: Patience) -> NoAnswerError:
+    total = patience.first_s * (2**patience.waits - 1)
+    return NoAnswerError(
+        f"the device does not answer {request}",
+        where=where,
+        why=f"nothing came within {total:.1f} s and {patience.waits} attempts",
+        hint="check power, port and firmware; `mcutrain doctor` lists ports",
+    )
+
+
 class _Effort:
     """The waits and copies left for one request or one stretch of a transfer."""
 
@@ -83,13 +97,7 @@ class _Effort:
         """Nothing came for a while."""
         self._waits += 1
         if self._waits >= self._patience.waits:
-            total = self._patience.first_s * (2**self._patience.waits - 1)
-            raise LinkError(
-                f"the device does not answer {self._request}",
-                where=self._where,
-                why=f"nothing came within {total:.1f} s and {self._patience.waits} attempts",
-                hint="check power, port and firmware; `mcutrain doctor` lists ports",
-            )
+            raise _no_answer(self._where, self._request, self._patience)
 
 
 class Channel:
@@ -124,11 +132,17 @@ class Channel:
 
     def open(self) -> Values:
         """Says HELLO with a new session id; returns what the device says of itself."""
-        session = self._new_id()
-        if session == self._session:
-            session = session % 0xFFFF + 1
-        self._session = session
-        return self.request(wire.HELLO, {}, self._hello_patience)
+        patience = self._hello_patience
+        for attempt in range(patience.waits):
+            # Another id each time: one that the device has already would make HELLO look stale.
+            session = self._new_id()
+            self._session = session if session != self._session else session % 0xFFFF + 1
+            once = Patience(patience.first_s * 2**attempt, 1, patience.copies)
+            try:
+                return self.request(wire.HELLO, {}, once)
+            except NoAnswerError:
+                continue
+        raise _no_answer(self.where, wire.HELLO.name, patience)
 
     def close(self) -> None:
         """Closes the line; a second call does nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from types import TracebackType
@@ -50,14 +50,21 @@ class Session:
         transport: the line.
         where: the user's name for the device, for messages.
         patience: how long to wait for each response.
+        new_id: gives a session id of 1 to 65535, by chance if absent.
 
     Raises:
         LinkError: nothing answers, or not by this protocol.
     """
 
-    def __init__(self, transport: Transport, where: str, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        where: str,
+        patience: Patience | None = None,
+        new_id: Callable[[], int] | None = None,
+    ) -> None:
         self._where = where
-        self._channel = Channel(transport, where, patience)
+        self._channel = Channel(transport, where, patience, new_id)
         self._image: ImageInfo | None = None
         self._parsed: Image | None = None  # names layers in messages
         self._step = 0

@@ -19,6 +19,7 @@ from mcutrain.cli import (
     pack,
     plan,
     pull,
+    quantize,
     train,
 )
 from mcutrain.cli.common import ERR
@@ -45,6 +46,7 @@ app = typer.Typer(
 
 for _name, _run in (
     ("doctor", doctor.run),
+    ("quantize", quantize.run),
     ("plan", plan.run),
     ("pack", pack.run),
     ("inspect", inspect.run),

@@ -277,7 +277,7 @@ CASES: dict[str, list[Case]] = {
     "head_dx": [
         *(head_dx(f, c, 0.3) for f in _FEATURES for c in (2, 10)),
         # no error at all, below and just above the normal numbers, and large ones
-        *(head_dx((1, 1, 40), 5, s) for s in (0.0, 1e-42, 2e-38, 1e-37, 1e-20, 1e30, 1e38)),
+        *(head_dx((1, 1, 40), 5, s) for s in (0.0, 1e-42, 4e-39, 2e-38, 1e-37, 1e-20, 1e30, 1e38)),
         head_dx((3, 2, 5), 5, 0.1, masked=False),
     ],
     "head_dw": [

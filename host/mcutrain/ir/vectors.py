@@ -83,8 +83,9 @@ def _step_inputs() -> Iterator[tuple[int, ...]]:
     for d in (0, 1, -1, 127, -32640, 2**31 - 1, -(2**31) + 1):
         for e_y in (-40, -12, 0, 30):
             yield (d, 1610612736, 24, lr, e_y, 8, 0x9E37)
-    for e in (-96, -62, -31, -30, 0, 1, 15, 16, 46, 61, 62, 63, 96):  # every branch of the shift
+    for e in (-96, -62, -31, -30, 0, 1, 2, 16, 17, 62, 63, 64, 96):  # every branch of the shift
         yield (-77777, 2**31 - 1, e, one, 0, 0, 0xFFFF)
+        yield (-77777, 2**31 - 1, e, one, 0, 0, 0)
         yield (12345, 2**30, e, one, 0, 4, 1)
     for lr_bits in (0, 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF):  # zero, subnormal, smallest, largest
         yield (1000, 2**30, 30, lr_bits, -100, 8, 0x8000)

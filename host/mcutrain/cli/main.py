@@ -13,6 +13,7 @@ from typer.main import get_command
 
 from mcutrain import __version__
 from mcutrain.cli import (
+    bench,
     doctor,
     evaluate,
     inspect,
@@ -53,6 +54,7 @@ for _name, _run in (
     ("train", train.run),
     ("eval", evaluate.run),
     ("pull", pull.run),
+    ("bench", bench.run),
 ):
     app.command(_name, epilog=_CODES)(_run)
 

@@ -1,0 +1,190 @@
+"""`mcutrain bench`: instructions and memory of a training step, on an emulated board."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+import mcutrain.data
+from mcutrain.boards.budgets import fit
+from mcutrain.boards.table import Board, get_board
+from mcutrain.cli.common import (
+    OUT,
+    Classes,
+    FractionBits,
+    Json,
+    Net,
+    Scheme,
+    kib,
+    load_network,
+    show,
+    table,
+)
+from mcutrain.cli.emulated import Bench, bench
+from mcutrain.cli.pack import samples_of, synthetic_samples
+from mcutrain.cli.plan import check_fit
+from mcutrain.compile import compile_program
+from mcutrain.image.pack import pack
+from mcutrain.ir.macs import macs, phase
+from mcutrain.ir.program import CompiledProgram
+from mcutrain.link.wire import RunFlag
+from mcutrain.plan.scheme import resolve_scheme
+from mcutrain.trainer import calibrated
+
+# The first step is not measured: it starts from a classifier that may be all zero.
+_STEPS = 5
+_CALIBRATION = 8
+_RATE = 0.01
+_SEED = 0
+
+Samples = Sequence[tuple[bytes, int]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Instructions of the measured steps, and the memory of the run."""
+
+    forward: tuple[int, ...]
+    backward: tuple[int, ...]
+    profile: tuple[int, ...]
+    ram: dict[str, int]
+    firmware_flash: int
+    text: int
+
+    @property
+    def step(self) -> int:
+        """Mean instructions of a step, rounded."""
+        return round((sum(self.forward) + sum(self.backward)) / len(self.forward))
+
+
+def run(
+    net: Net,
+    scheme: Scheme = "last:3",
+    fraction_bits: FractionBits = None,
+    classes: Classes = None,
+    device: Annotated[str, typer.Option(help="An emulated board.")] = "qemu:netduinoplus2",
+    data: Annotated[str | None, typer.Option(help="Samples to run; uniform noise without.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Build, pack and run training steps, and count what they cost.
+
+    The firmware's pool has exactly the size that the image needs, the image lies in flash, and
+    samples come from memory. Instructions are counted with interrupts masked, compute only; the
+    figures are means over four steps. SRAM is pool, variables and the stack's high-water mark.
+
+    Example: mcutrain bench demo --scheme last:4 --device qemu:netduinoplus2
+    """
+    board = get_board(device)
+    graph = load_network(net, classes)
+    plan = resolve_scheme(graph, scheme, fraction_bits)
+    compiled = compile_program(graph, plan, seed=_SEED)
+    samples: Samples = synthetic_samples(graph, _CALIBRATION, _SEED)
+    if data is not None:
+        samples = list(samples_of(graph, mcutrain.data.open(data), _CALIBRATION))
+    compiled = calibrated(compiled, samples, _SEED)
+    image = pack(compiled)
+    check_fit(fit(board, compiled.pool_bytes, len(image)), board, compiled)
+    measured = measure(board, compiled, image, samples)
+    rows = layer_rows(compiled, measured.profile)
+    result: dict[str, Any] = {
+        "network": graph.name,
+        "scheme": scheme,
+        "classes": compiled.program.values[compiled.program.logits].count,
+        "fraction_bits": plan.fraction_bits,
+        "device": board.id,
+        "instructions_step": measured.step,
+        "instructions_forward": round(sum(measured.forward) / len(measured.forward)),
+        "ram_bytes": sum(measured.ram.values()),
+        "ram": measured.ram,
+        "stack_bytes": measured.ram["stack"],
+        "flash_bytes": measured.firmware_flash + len(image),
+        "firmware_flash_bytes": measured.firmware_flash,
+        "image_bytes": len(image),
+        "text_bytes": measured.text,
+        "macs_step": sum(row["macs"] for row in rows),
+        "steps": [f + b for f, b in zip(measured.forward, measured.backward, strict=True)],
+        "layers": rows,
+    }
+    show(as_json, result, lambda: _draw(result))
+
+
+def measure(board: Board, compiled: CompiledProgram, image: bytes, samples: Samples) -> Measured:
+    """Run steps on an emulated board, then once more with room to record each instruction."""
+    inputs = [sample for sample, _ in samples[:_STEPS]]
+    labels = [label for _, label in samples[:_STEPS]]
+    pool = compiled.pool_bytes
+    with bench(board, image, pool, inputs) as exact:
+        steps = _train(exact, compiled, labels, 0)
+        stats = exact.session.stats()
+        events = exact.session.info.counter.events
+        sizes = exact.firmware.sizes
+    instructions = len(compiled.program.instrs)
+    with bench(board, image, pool + 4 * instructions, inputs) as roomy:
+        _train(roomy, compiled, labels, RunFlag.PROFILE)
+        profile = roomy.session.ticks(instructions)
+    return Measured(
+        tuple(events(s.ticks_forward) for s in steps),
+        tuple(events(s.ticks_backward) for s in steps),
+        tuple(events(t) for t in profile),
+        {"pool": sizes.pool, "static": sizes.data + sizes.bss, "stack": stats.stack_used},
+        sizes.flash_bytes,
+        sizes.text,
+    )
+
+
+def _train(board: Bench, compiled: CompiledProgram, labels: Sequence[int], flags: int) -> list[Any]:
+    classes = compiled.program.values[compiled.program.logits].count
+    steps = []
+    for number, (offset, label) in enumerate(zip(board.samples, labels, strict=True)):
+        board.session.sample_from_memory(offset)
+        last = number == len(labels) - 1
+        steps.append(board.session.step(label % classes, _RATE, _RATE, flags if last else 0))
+    return steps[1:]
+
+
+def layer_rows(compiled: CompiledProgram, profile: Sequence[int]) -> list[dict[str, Any]]:
+    """MACs and instructions by layer and phase, in the order in which they run."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for instr, count in zip(compiled.program.instrs, profile, strict=True):
+        key = (instr.layer, phase(instr))
+        row = rows.setdefault(key, {"layer": key[0], "phase": key[1], "macs": 0, "instructions": 0})
+        row["macs"] += macs(compiled.program, instr)
+        row["instructions"] += count
+    for row in rows.values():
+        spent = row["instructions"]
+        row["macs_per_instruction"] = round(row["macs"] / spent, 4) if spent else None
+    return list(rows.values())
+
+
+def _draw(result: dict[str, Any]) -> None:
+    grid = table(
+        f"{result['network']} on {result['device']}",
+        "layer",
+        "phase",
+        " MACs",
+        " instructions",
+        " MAC/instruction",
+    )
+    for row in result["layers"]:
+        ratio = row["macs_per_instruction"]
+        grid.add_row(
+            escape(row["layer"]),
+            row["phase"],
+            f"{row['macs']:,}",
+            f"{row['instructions']:,}",
+            f"{ratio:.3f}" if ratio else "",
+        )
+    OUT.print(grid)
+    sums = table("\nin all", "what", " number")
+    sums.add_row("instructions a step", f"{result['instructions_step']:,}")
+    sums.add_row("of these forward", f"{result['instructions_forward']:,}")
+    sums.add_row("multiply-accumulates a step", f"{result['macs_step']:,}")
+    for name, nbytes in result["ram"].items():
+        sums.add_row(f"SRAM: {name}", f"{nbytes:,}")
+    sums.add_row("[bold]SRAM[/]", f"[bold]{kib(result['ram_bytes'])}[/]")
+    sums.add_row("flash (firmware and image)", kib(result["flash_bytes"]))
+    OUT.print(sums)

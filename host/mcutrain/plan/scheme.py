@@ -1,7 +1,8 @@
 """Schemes: short ways to write a plan, by name or as a small JSON file.
 
 Names: `head` (the classifier alone), `bias:K` (biases of the last K layers), `last:K` (all of the
-last K layers), `full`. A file:
+last K layers), `full`, and for the networks of `mcutrain.plan.published` `49kb` and the like. A
+file:
 
     {"bias_last": 20, "weights": {"b8.pw1": 0.25, "b9.pw1": [0, 3, 5], "b10.pw1": "all"}, "head":
     true}
@@ -20,9 +21,10 @@ from typing import Any
 from mcutrain.errors import InputError
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.plan.plan import Plan, input_channels, strongest_channels
+from mcutrain.plan.published import is_published_name, published_scheme
 
 _KEYS = {"bias_last", "biases", "weights", "head", "fraction_bits"}
-_HINT = "use head, bias:K, last:K, full, or a JSON file (see docs: schemes)"
+_HINT = "use head, bias:K, last:K, full, a published scheme (49kb), or a JSON file"
 
 
 def trainable_layers(graph: Graph) -> tuple[Node, ...]:
@@ -37,10 +39,14 @@ def resolve_scheme(graph: Graph, scheme: str, fraction_bits: int | None = None) 
         InputError: an unknown name, an unreadable file, or a plan that does not fit the network.
     """
     kind, _, number = scheme.partition(":")
-    if kind in ("head", "bias", "last", "full") and not Path(scheme).is_file():
-        data = _named(graph, kind, number, scheme)
-    else:
+    if Path(scheme).is_file():
         data = _read(scheme)
+    elif kind in ("head", "bias", "last", "full"):
+        data = _named(graph, kind, number, scheme)
+    elif is_published_name(scheme):
+        data = published_scheme(graph, trainable_layers(graph), scheme)
+    else:
+        raise InputError("no such scheme", where=scheme, hint=_HINT)
     return plan_from_dict(graph, data, where=scheme, fraction_bits=fraction_bits)
 
 
@@ -122,11 +128,8 @@ def _channels(graph: Graph, node: Node, value: Any) -> tuple[int, ...]:
 
 
 def _read(scheme: str) -> dict[str, Any]:
-    path = Path(scheme)
-    if not path.is_file():
-        raise InputError("no such scheme", where=scheme, hint=_HINT)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(Path(scheme).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError("cannot read the scheme file", where=scheme, why=str(error)) from error
     if not isinstance(data, dict):

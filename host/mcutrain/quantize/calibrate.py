@@ -72,7 +72,8 @@ def _histogram(value: Array, extremes: tuple[float, float]) -> Counts:
     lo, hi = extremes
     if hi <= lo:
         return np.zeros(BINS, np.int64)
-    places = ((value.reshape(-1) - lo) * (BINS / (hi - lo))).astype(np.int64)
+    value = value[value != 0]  # 0 is exact in every range, so it must not weigh in
+    places = ((value - lo) * (BINS / (hi - lo))).astype(np.int64)
     return np.bincount(np.clip(places, 0, BINS - 1), minlength=BINS)
 
 

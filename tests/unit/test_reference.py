@@ -55,6 +55,11 @@ def _pairs(shape: conv.Conv) -> list[tuple[tuple[int, int], tuple[int, int], int
     ]
 
 
+def _taps(shape: conv.Conv, tap: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """(output, input) pixels that one tap connects."""
+    return [(out, at) for out, at, t in _pairs(shape) if t == tap and _inside(shape, at)]
+
+
 def _inside(shape: conv.Conv, at: tuple[int, int]) -> bool:
     return 0 <= at[0] < shape.x[0] and 0 <= at[1] < shape.x[1]
 
@@ -121,9 +126,7 @@ def test_conv2d_dw_is_the_definition(shape: conv.Conv, bits: int) -> None:
         o = row if chan is None else int(np.asarray(chan.data)[row])
         c = row if shape.depthwise else o // (shape.c_out // shape.groups) * w.shape[2] + col
         d = sum(
-            int(e_y[(*out, o)]) * (int(x[(*at, c)]) - shape.zero)
-            for out, at, t in _pairs(shape)
-            if t == tap and _inside(shape, at)
+            int(e_y[(*out, o)]) * (int(x[(*at, c)]) - shape.zero) for out, at in _taps(shape, tap)
         )
         m, e, r = (int(v) for v in (mant[0, 0, o], exp[0, 0, o], arith.random_bits(key, i)))
         step = int(arith.update_step(d, m, e, arith.rate(0.05), -20, bits, r))

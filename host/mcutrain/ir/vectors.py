@@ -7,6 +7,7 @@ the corners of each rule and some pseudo-random ones (from the specification's o
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -119,45 +120,58 @@ def _predictors() -> Iterator[tuple[int, ...]]:
     )
 
 
-def vectors() -> dict[str, list[Row]]:
-    """Every rule's vectors; the arguments are those of the rule's function in `arith`, or in C."""
-    groups = [(m, n) for m in (0, 2**30, 1610612736, 2**31 - 1) for n in (0, 1, 2, 16, 30, 31, 32)]
-    aligned = [(q, d) for q in (-127, -1, 0, 1, 127) for d in (-40, -31, -3, 0, 1, 32, 54, 60)]
+def _constant_vectors() -> dict[str, list[Row]]:
+    """Rules that make constants: only the host computes them."""
     scales = [(0.02, 0.03, 0.025), (1.0, 1.0, 1.0), (1e-9, 0.5, 0.25), (0.9, 0.8, 1e-5)]
-    tops = [0.0, 1e-40, 2.0**-126, 1e-30, 0.5, 0.75, 1.0, 1.9999999, 3e38]
-    rates = [0.0, 1e-45, 1.1754942e-38, 2.0**-126, 0.1 / 256, 0.2 / 256, 1.0, 3.4028235e38]
-    randoms = [
-        (s, t, n, i)
-        for s, t, n in ((0, 0, 1), (7, 9, 3), (2**32 - 1, 65536, 500))
-        for i in range(6)
-    ]
+    taps = [(1,), (520,), (521,), (576,), (4608,), (133144,)]
     return {
         "multiplier": _rows(_reals(), _multiplier),
         "fixed": _rows(_reals(), _fixed),
         "add_constants": _rows(scales, arith.add_constants),
-        "error_fraction": _rows(
-            [(k,) for k in (1, 520, 521, 576, 4608, 133144)], arith.error_fraction
-        ),
+        "error_fraction": _rows(taps, arith.error_fraction),
+    }
+
+
+def _integer_vectors() -> dict[str, list[Row]]:
+    draws = [(h,) for h in (0, 1, 0xDEADBEEF, *_draw("mix", 12, 0, 2**32 - 1))]
+    keys = [(0, 0, 1), (7, 9, 3), (2**32 - 1, 65536, 500)]
+    groups = itertools.product((0, 2**30, 1610612736, 2**31 - 1), (0, 1, 2, 16, 30, 31, 32))
+    aligned = itertools.product((-127, -1, 0, 1, 127), (-40, -31, -3, 0, 1, 32, 54, 60))
+    return {
         "requantize": _rows(_requantize_inputs(), lambda *a: arith.requantize(*a)[()]),
-        "mix32": _rows(
-            [(h,) for h in (0, 1, 0xDEADBEEF, *_draw("mix", 12, 0, 2**32 - 1))], arith.mix32
-        ),
-        "random": _rows(
-            randoms, lambda s, t, n, i: arith.random_bits(arith.random_key(s, t, n), i)[()]
-        ),
-        "lb": _rows([(a,) for a in range(1, 257)], arith.lb),
-        "top_exponent": _rows([(b,) for b in _bits(tops)], lambda b: arith.top_exponent(_float(b))),
+        "mix32": _rows(draws, arith.mix32),
+        "random": _rows(((*key, i) for key in keys for i in range(6)), _random),
+        "lb": _rows(((a,) for a in range(1, 257)), arith.lb),
         "predicted_exponent": _rows(_exponents(), arith.predicted_exponent),
         "next_predictor": _rows(_predictors(), arith.next_predictor),
         "group_multiplier": _rows(
             groups, lambda m, n: arith.group_multiplier(np.array(m), np.array(n))[()]
         ),
         "align": _rows(aligned, lambda q, d: arith.align(np.array(q), d)[()]),
-        "rate": _rows([(b,) for b in _bits(rates)], lambda b: arith.rate(_float(b))),
         "step": _rows(_step_inputs(), _step),
+    }
+
+
+def _random(seed: int, step: int, ident: int, index: int) -> Any:
+    return arith.random_bits(arith.random_key(seed, step, ident), index)[()]
+
+
+def _float_vectors() -> dict[str, list[Row]]:
+    tops = [0.0, 1e-40, 2.0**-126, 1e-30, 0.5, 0.75, 1.0, 1.9999999, 3e38]
+    rates = [0.0, 1e-45, 1.1754942e-38, 2.0**-126, 0.1 / 256, 0.2 / 256, 1.0, 3.4028235e38]
+    return {
+        "top_exponent": _rows(
+            zip(_bits(tops), strict=True), lambda b: arith.top_exponent(_float(b))
+        ),
+        "rate": _rows(zip(_bits(rates), strict=True), lambda b: arith.rate(_float(b))),
         "exp": _rows(_exp_inputs(), lambda b: arith.float_bits(float(arith.exp_f32(_float(b))))),
         "log": _rows(_log_inputs(), lambda b: arith.float_bits(arith.log_f32(_float(b)))),
     }
+
+
+def vectors() -> dict[str, list[Row]]:
+    """Every rule's vectors; the arguments are those of the rule's function in `arith`, or in C."""
+    return _constant_vectors() | _integer_vectors() | _float_vectors()
 
 
 def text() -> str:

@@ -78,44 +78,66 @@ static uint32_t open_at(mct_app *app, const uint8_t *image, uint32_t size)
     return 0;
 }
 
+/* The bytes at a place, and in *size how many an image there may have. 0, or the error. */
+static uint32_t find_image(mct_app *app, uint8_t place, const uint8_t **base, uint32_t *size)
+{
+    const mct_app_target *loaded = &app->targets[MCT_WIRE_TARGET_IMAGE];
+
+    if (place > MCT_WIRE_PLACE_FLASH) {
+        return mct_app_fail(app, MCT_WIRE_ERR_RANGE, place, MCT_WIRE_PLACE_FLASH);
+    }
+    if (place == MCT_WIRE_PLACE_FLASH) {
+        mct_hal_flash_partition(base, size);
+        app->top = app->pool_bytes;
+        app->loading = 0;
+        return 0;
+    }
+    if (!app->loading || app->place != place) {
+        return mct_app_fail(app, MCT_WIRE_ERR_NO_IMAGE, 0, 0);
+    }
+    if (loaded->present != loaded->size) {
+        return mct_app_fail(app, MCT_WIRE_ERR_INCOMPLETE, loaded->present, loaded->size);
+    }
+    *base = app->pool + app->top;
+    *size = loaded->size;
+    return 0;
+}
+
+/* Its bytes by its header. Without an image there, these are any: the executor says what is wrong.
+ */
+static uint32_t size_in_header(const uint8_t *image, uint32_t room)
+{
+    uint32_t size = room < sizeof(mct_image_header) ? room : mct_get_u32(image + SIZE_AT);
+
+    return size < room ? size : room;
+}
+
 uint32_t mct_app_image_open(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response)
 {
     uint8_t place = request[MCT_WIRE_IMAGE_OPEN_REQ_PLACE];
     uint32_t size = mct_get_u32(request + MCT_WIRE_IMAGE_OPEN_REQ_SIZE);
     uint32_t crc = mct_get_u32(request + MCT_WIRE_IMAGE_OPEN_REQ_CRC);
-    mct_app_target loaded = app->targets[MCT_WIRE_TARGET_IMAGE];
-    const uint8_t *base = app->pool + app->top;
-    uint32_t room = loaded.size;
-    uint32_t checked = size;
+    const uint8_t *base;
+    uint32_t room;
+    uint32_t failed = find_image(app, place, &base, &room);
 
-    (void)n;
-    if (place > MCT_WIRE_PLACE_FLASH) {
-        return mct_app_fail(app, MCT_WIRE_ERR_RANGE, place, MCT_WIRE_PLACE_FLASH);
+    if (failed != 0) {
+        return failed;
     }
-    if (place == MCT_WIRE_PLACE_FLASH) {
-        mct_hal_flash_partition(&base, &room);
-        if (size == 0 && room >= sizeof(mct_image_header)) {
-            size = mct_get_u32(base + SIZE_AT);
-            /* Without an image there, these are any bytes: the executor says what is wrong. */
-            size = size < room ? size : room;
-        }
-        app->top = app->pool_bytes;
-        app->loading = 0;
-    } else if (!app->loading || app->place != place) {
-        return mct_app_fail(app, MCT_WIRE_ERR_NO_IMAGE, 0, 0);
-    } else if (loaded.present != loaded.size) {
-        return mct_app_fail(app, MCT_WIRE_ERR_INCOMPLETE, loaded.present, loaded.size);
-    }
+    mct_app_target loaded = app->targets[MCT_WIRE_TARGET_IMAGE];
     close_image(app);
+    /* What was loaded stays, so that it can be loaded again after a wrong CRC. */
     app->targets[MCT_WIRE_TARGET_IMAGE] = loaded;
+    app->place = place;
     if (size > room) {
         return mct_app_fail(app, MCT_WIRE_ERR_RANGE, size, room);
     }
-    if (checked != 0 && mct_crc32(0, base, size) != crc) {
+    if (size == 0) {
+        size = size_in_header(base, room);
+    } else if (mct_crc32(0, base, size) != crc) {
         return mct_app_fail(app, MCT_WIRE_ERR_IMAGE_CRC, crc, mct_crc32(0, base, size));
     }
-    app->place = place;
-    uint32_t failed = open_at(app, base, size);
+    failed = open_at(app, base, size);
     return failed != 0 ? failed : mct_app_image_info(app, request, n, response);
 }
 

@@ -72,23 +72,34 @@ static uint32_t take(mct_app *app, uint8_t target, const uint8_t *data, uint32_t
     return 0;
 }
 
-uint32_t mct_app_data(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response)
+/* Whether these bytes can belong to the target at all. 0, or the error. */
+static uint32_t check_data(mct_app *app, uint8_t target, uint32_t offset, uint32_t n)
 {
-    uint8_t target = request[MCT_WIRE_DATA_REQ_TARGET];
-    uint16_t transfer = mct_get_u16(request + MCT_WIRE_DATA_REQ_TRANSFER);
-    uint32_t offset = mct_get_u32(request + MCT_WIRE_DATA_REQ_OFFSET);
-
     if (target > MCT_WIRE_TARGET_STATE) {
         return mct_app_fail(app, MCT_WIRE_ERR_RANGE, target, MCT_WIRE_TARGET_STATE);
     }
     if (target == MCT_WIRE_TARGET_IMAGE ? !app->loading : app->image == NULL) {
         return mct_app_fail(app, MCT_WIRE_ERR_NO_IMAGE, 0, 0);
     }
-    mct_app_target *at = &app->targets[target];
-    n -= MCT_WIRE_DATA_REQ_BYTES;
-    if (offset > at->size || n > at->size - offset) {
-        return mct_app_fail(app, MCT_WIRE_ERR_RANGE, offset + n, at->size);
+    uint32_t size = app->targets[target].size;
+    if (offset > size || n > size - offset) {
+        return mct_app_fail(app, MCT_WIRE_ERR_RANGE, offset + n, size);
     }
+    return 0;
+}
+
+uint32_t mct_app_data(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response)
+{
+    uint8_t target = request[MCT_WIRE_DATA_REQ_TARGET];
+    uint16_t transfer = mct_get_u16(request + MCT_WIRE_DATA_REQ_TRANSFER);
+    uint32_t offset = mct_get_u32(request + MCT_WIRE_DATA_REQ_OFFSET);
+    uint32_t bytes = n - MCT_WIRE_DATA_REQ_BYTES;
+    uint32_t failed = check_data(app, target, offset, bytes);
+
+    if (failed != 0) {
+        return failed;
+    }
+    mct_app_target *at = &app->targets[target];
     if (!app->transfer_open || target != app->transfer_target || transfer != app->transfer) {
         app->transfer_open = 1;
         app->transfer_target = target;
@@ -96,7 +107,7 @@ uint32_t mct_app_data(mct_app *app, const uint8_t *request, uint32_t n, uint8_t 
         at->present = 0;
     }
     if (offset == at->present) {
-        uint32_t failed = take(app, target, request + MCT_WIRE_DATA_REQ_DATA, n);
+        failed = take(app, target, request + MCT_WIRE_DATA_REQ_DATA, bytes);
         if (failed != 0) {
             app->transfer_open = 0;
             return failed;

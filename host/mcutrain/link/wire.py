@@ -259,7 +259,7 @@ IMAGE_OPEN = Message(
     "Verifies an image, opens it, and copies its initial state.",
     _layout(
         ("place", "u8", "0 what IMAGE_BEGIN and DATA put into SRAM, 1 the flash partition"),
-        ("size", "u32", "its bytes; 0: as its header says (flash only)"),
+        ("size", "u32", "its bytes; 0: as its header says"),
         ("crc", "u32", "CRC-32 of all its bytes; not looked at if size is 0"),
     ),
     _IMAGE,

@@ -1,0 +1,212 @@
+"""One training run in its folder: evaluation, steps, checkpoints, evaluation."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import mcutrain.data
+from mcutrain.cli.common import progress
+from mcutrain.cli.evaluate import run_evaluation
+from mcutrain.cli.interrupt import Stopper
+from mcutrain.data import Dataset
+from mcutrain.errors import InputError, InterruptedRunError
+from mcutrain.files import make_folder, write_atomic
+from mcutrain.image.unpack import unpack
+from mcutrain.link.session import Session
+from mcutrain.report.log import IMAGE, LOG, RUN, LogWriter, Run
+from mcutrain.trainer import Checkpoint, Encode, Schedule, encoder, train
+
+_SAVE_SECONDS = 10.0
+_SMOOTH = 0.98
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides the result of a run; all of it is in run.json.
+
+    Attributes:
+        data, test: specs of the samples to train on and to evaluate with.
+        seed: of the order of the samples and of the device's random bits.
+        rate, steps, warmup, cosine, head_factor: see `mcutrain.trainer.Schedule`.
+    """
+
+    data: str
+    test: str | None
+    rate: float
+    steps: int
+    warmup: float = 0.1
+    cosine: bool = True
+    head_factor: float = 1.0
+    seed: int = 0
+
+    def schedule(self) -> Schedule:
+        """The learning rates."""
+        return Schedule(self.rate, self.steps, self.warmup, self.cosine, self.head_factor)
+
+
+class Work:
+    """A run, from evaluation to evaluation; whatever ends it, the folder can be resumed.
+
+    Args:
+        image: the bytes of the image to train.
+        settings: what to train on, and how.
+        out: the run folder.
+        device: the device's name, for run.json and messages.
+        stopper: asked between steps whether to stop.
+        quiet: draw no progress bar.
+    """
+
+    def __init__(
+        self,
+        image: bytes,
+        settings: Settings,
+        out: Path,
+        device: str,
+        stopper: Stopper,
+        quiet: bool,
+    ) -> None:
+        self._bytes = image
+        self._settings = settings
+        self._schedule = settings.schedule()
+        self._out = out
+        self._device = device
+        self._stopper = stopper
+        self._quiet = quiet
+        self._info: dict[str, Any] = {"format": 1, "settings": asdict(settings)}
+        unpacked = unpack(image, str(out))
+        self._data = mcutrain.data.open(settings.data)
+        self._encode = encoder(unpacked, self._data)
+        self._test: tuple[Dataset, Encode] | None = None
+        if settings.test is not None:
+            test = mcutrain.data.open(settings.test)
+            self._test = (test, encoder(unpacked, test))
+
+    def start(self, session: Session) -> Mapping[str, Any]:
+        """Run from the first step on; returns what run.json holds then."""
+        opened = session.open(self._bytes)
+        session.reset(self._settings.seed)
+        checkpoint = Checkpoint(0, session.read_state())
+        checkpoint.save(self._out)
+        self._info["device"] = {"name": self._device} | asdict(opened)
+        self._save_info()
+        return self._go_on(session, checkpoint)
+
+    def resume(self, session: Session, info: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Go on after the last checkpoint; `info` is the run.json of the earlier part."""
+        checkpoint = Checkpoint.load(self._out)
+        opened = session.open(self._bytes)
+        session.write_state(checkpoint.state)
+        self._info = {**info, "device": {"name": self._device} | asdict(opened)}
+        return self._go_on(session, checkpoint)
+
+    def _go_on(self, session: Session, checkpoint: Checkpoint) -> Mapping[str, Any]:
+        self._evaluate(session, "before")
+        self._train(session, checkpoint.step)
+        self._evaluate(session, "after")
+        self._info["stats"] = asdict(session.stats())
+        self._save_info()
+        return self._info
+
+    def _evaluate(self, session: Session, name: str) -> None:
+        if self._test is None or name in self._info:
+            return
+        data, encode = self._test
+        title = f"accuracy {name}"
+        result = run_evaluation(
+            session, data, encode, title, self._quiet, lambda: self._stopper.wanted
+        )
+        if result is None:
+            raise self._stopped()
+        self._info[name] = result.to_dict()
+        self._save_info()
+
+    def _train(self, session: Session, start: int) -> None:
+        schedule, settings = self._schedule, self._settings
+        log = LogWriter(self._out / LOG, start)
+        done, saved_at = start, time.monotonic()
+        bar = _Bar()
+        try:
+            with progress(self._quiet) as display:
+                task = display.add_task("training", total=schedule.steps, completed=start, note="")
+                for record in train(
+                    session, self._data, self._encode, schedule, seed=settings.seed, start=start
+                ):
+                    log.write(record)
+                    done = int(record["number"]) + 1
+                    display.update(task, completed=done, note=bar.note(record))
+                    if time.monotonic() - saved_at > _SAVE_SECONDS or self._stopper.wanted:
+                        Checkpoint(done, session.read_state()).save(self._out)
+                        saved_at = time.monotonic()
+                    if self._stopper.wanted:
+                        raise self._stopped()
+        finally:
+            log.close()
+        Checkpoint(done, session.read_state()).save(self._out)
+
+    def _stopped(self) -> InterruptedRunError:
+        command = ["mcutrain", "train", "--resume", "--out", str(self._out)]
+        return InterruptedRunError(
+            "stopped",
+            where=str(self._out),
+            why="by the user; what was trained so far is saved",
+            hint=shlex.join([*command, "--device", self._device]),
+        )
+
+    def _save_info(self) -> None:
+        write_atomic(self._out / RUN, json.dumps(self._info, indent=2) + "\n")
+
+
+def fresh_folder(out: Path, image: bytes) -> Path:
+    """Make a run folder with the image in it.
+
+    Raises:
+        InputError: there is a run in it already, or it cannot be written.
+    """
+    if (out / RUN).exists():
+        raise InputError(
+            "there is a run in this folder already",
+            where=str(out),
+            hint=f"choose another --out, or go on with it: mcutrain train --resume --out {out}",
+        )
+    write_atomic(make_folder(out) / IMAGE, image)
+    return out
+
+
+def settings_of(run: Run) -> Settings:
+    """The settings of a run folder.
+
+    Raises:
+        InputError: another version of mcutrain wrote them.
+    """
+    try:
+        return Settings(**run.info["settings"])
+    except (KeyError, TypeError) as error:
+        raise InputError(
+            "the settings of the run cannot be read",
+            where=str(run.folder / RUN),
+            why=f"{type(error).__name__}: {error}",
+        ) from error
+
+
+class _Bar:
+    """Figures beside the progress bar: smoothed loss and accuracy, rate, samples a second."""
+
+    def __init__(self) -> None:
+        self._weight = self._loss = self._right = self._seconds = 0.0
+
+    def note(self, record: Mapping[str, Any]) -> str:
+        self._weight = _SMOOTH * self._weight + 1
+        self._loss = _SMOOTH * self._loss + record["loss"]
+        self._right = _SMOOTH * self._right + (record["predicted"] == record["label"])
+        self._seconds = _SMOOTH * self._seconds + record["seconds"]
+        speed = self._weight / self._seconds if self._seconds else 0.0
+        return (
+            f"loss {self._loss / self._weight:.3f}  right {self._right / self._weight:.0%}  "
+            f"rate {record['rate']:.2g}  {speed:.1f}/s"
+        )

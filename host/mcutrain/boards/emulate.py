@@ -111,6 +111,7 @@ class EmulatedBoard:
                 stdout=subprocess.DEVNULL,
                 stderr=self._stderr,
                 pass_fds=(theirs.fileno(),),
+                process_group=0,  # Ctrl-C is for Python, which may still want the board's state
             )
         except BaseException:
             self._socket.close()

@@ -1,4 +1,4 @@
-"""Small float graphs built by hand, so that tests of quantisation need no torch."""
+"""Small float graphs built by hand, and a check of int8 layers against their floats."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from mcutrain.compile import compile_program
 from mcutrain.ir.graph import Array, Graph, Node, Shape, Tensor
-from mcutrain.ir.ops import infer_shape
+from mcutrain.ir.ops import OPS, infer_shape
+from mcutrain.ir.program import Instr
+from mcutrain.ir.reference.machine import Machine
 from mcutrain.ir.verify import verify
+from mcutrain.plan import Plan
+from mcutrain.quantize import dequantize, quantize_input
 
 
 class FloatNet:
@@ -71,3 +76,45 @@ def samples(graph: Graph, count: int = 40, seed: int = 1) -> dict[str, Array]:
     rng = np.random.default_rng(seed)
     shapes = {n: graph.tensors[n].shape for n in graph.inputs}
     return {n: rng.normal(0.3, 1.0, (count, *s)).astype(np.float32) for n, s in shapes.items()}
+
+
+def run(graph: Graph, xs: dict[str, Array]) -> dict[str, Array]:
+    """What the program of a quantised graph writes for the first sample: real logits, int8 maps."""
+    machine = Machine(compile_program(graph, Plan()).program)
+    written: dict[str, Array] = {}
+
+    def trace(_: int, __: Instr, values: Any) -> None:
+        for name, data in values.items():
+            if name in graph.tensors and graph.tensors[name].q is not None:
+                shape = graph.tensors[name].shape
+                written[name] = np.frombuffer(data, np.int8).reshape(shape)
+
+    machine.trace = trace
+    quantised = quantize_input(graph, xs)
+    first = {n: quantised[n][0] for n in graph.inputs}
+    logits = machine.forward(b"".join(first[n].tobytes() for n in graph.inputs))
+    return {**first, **written, graph.output: logits}
+
+
+def real(graph: Graph, name: str, value: Array) -> Array:
+    q = graph.tensors[name].q
+    assert q is not None
+    return (value.astype(np.float64) - q.zero_point) * q.scale
+
+
+def assert_each_node_rounds_once(graph: Graph, values: dict[str, Array]) -> None:
+    """A layer's int8 output is its real function of its int8 inputs, rounded to the nearest step.
+
+    The multiplier has 31 bits (additions: 15 and more), so little more than half a step is allowed.
+    """
+    for node in dequantize(graph).nodes[:-1]:
+        if not OPS[node.op].lowers_to:
+            values[node.output] = values[node.inputs[0]].reshape(graph.tensors[node.output].shape)
+            continue
+        q = graph.tensors[node.output].q
+        assert q is not None
+        inputs = [real(graph, n, values[n])[None] for n in node.inputs]
+        y = OPS[node.op].reference(node, inputs)[0]
+        steps = np.clip(y / q.scale + q.zero_point, -128, 127)
+        off = np.abs(steps - values[node.output])
+        assert off.max() <= 0.51, f"{node.name}: {off.max():.3f} steps off"

@@ -7,60 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.float_networks import FloatNet, mixed, samples
+from tests.float_networks import (
+    FloatNet,
+    assert_each_node_rounds_once,
+    mixed,
+    run,
+    samples,
+)
 
-from mcutrain.compile import compile_program
 from mcutrain.errors import InputError, UnsupportedError, UsageError
 from mcutrain.ir.graph import Array, Graph, Node, QParams, Tensor
 from mcutrain.ir.ops import OPS, evaluate
-from mcutrain.ir.program import Instr
-from mcutrain.ir.reference.machine import Machine
 from mcutrain.ir.verify import verify
-from mcutrain.plan import Plan
 from mcutrain.quantize import Range, dequantize, quantize, quantize_input, simulate
 from mcutrain.quantize.quantizer import qparams
-
-
-def run(graph: Graph, xs: dict[str, Array]) -> dict[str, Array]:
-    """What the program of a quantised graph writes for the first sample: real logits, int8 maps."""
-    machine = Machine(compile_program(graph, Plan()).program)
-    written: dict[str, Array] = {}
-
-    def trace(_: int, __: Instr, values: Any) -> None:
-        for name, data in values.items():
-            if name in graph.tensors and graph.tensors[name].q is not None:
-                shape = graph.tensors[name].shape
-                written[name] = np.frombuffer(data, np.int8).reshape(shape)
-
-    machine.trace = trace
-    quantised = quantize_input(graph, xs)
-    first = {n: quantised[n][0] for n in graph.inputs}
-    logits = machine.forward(b"".join(first[n].tobytes() for n in graph.inputs))
-    return {**first, **written, graph.output: logits}
-
-
-def real(graph: Graph, name: str, value: Array) -> Array:
-    q = graph.tensors[name].q
-    assert q is not None
-    return (value.astype(np.float64) - q.zero_point) * q.scale
-
-
-def assert_each_node_rounds_once(graph: Graph, values: dict[str, Array]) -> None:
-    """A layer's int8 output is its real function of its int8 inputs, rounded to the nearest step.
-
-    The multiplier has 31 bits (additions: 15 and more), so little more than half a step is allowed.
-    """
-    for node in dequantize(graph).nodes[:-1]:
-        if not OPS[node.op].lowers_to:
-            values[node.output] = values[node.inputs[0]].reshape(graph.tensors[node.output].shape)
-            continue
-        q = graph.tensors[node.output].q
-        assert q is not None
-        inputs = [real(graph, n, values[n])[None] for n in node.inputs]
-        y = OPS[node.op].reference(node, inputs)[0]
-        steps = np.clip(y / q.scale + q.zero_point, -128, 127)
-        off = np.abs(steps - values[node.output])
-        assert off.max() <= 0.51, f"{node.name}: {off.max():.3f} steps off"
 
 
 @pytest.mark.parametrize("method", ["minmax", "percentile", "mse"])

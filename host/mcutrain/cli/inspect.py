@@ -13,6 +13,7 @@ from mcutrain.image import format as fmt
 from mcutrain.image.unpack import Image, ImageInstruction, unpack
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.serialize import network_hash
+from mcutrain.report.html import describe_plan
 
 
 def run(
@@ -127,19 +128,6 @@ def _draw_image(image: Image) -> None:
             escape(b["name"]), *(f"{b[k]:,}" for k in ("offset", "bytes", "first", "last"))
         )
     OUT.print(memory)
-
-
-def describe_plan(plan: dict[str, Any]) -> str:
-    """What trains, in one line."""
-    weights = [f"{name} ({len(c)} channels)" for name, c in plan.get("weights", {}).items()]
-    parts = [
-        f"biases of {', '.join(plan['biases'])}" if plan.get("biases") else "",
-        f"weights of {', '.join(weights)} with {plan.get('fraction_bits')} fraction bits"
-        if weights
-        else "",
-        "the classifier" if plan.get("head") else "",
-    ]
-    return "; ".join(p for p in parts if p) or "nothing"
 
 
 def _operands(image: Image, instr: ImageInstruction) -> str:

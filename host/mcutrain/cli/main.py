@@ -21,6 +21,7 @@ from mcutrain.cli import (
     plan,
     pull,
     quantize,
+    report,
     train,
 )
 from mcutrain.cli.common import ERR
@@ -55,6 +56,7 @@ for _name, _run in (
     ("eval", evaluate.run),
     ("pull", pull.run),
     ("bench", bench.run),
+    ("report", report.run),
 ):
     app.command(_name, epilog=_CODES)(_run)
 

@@ -1,0 +1,55 @@
+"""`mcutrain report`: a run as one HTML file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from mcutrain.cli.common import OUT, Json, read_bytes, show
+from mcutrain.errors import InputError
+from mcutrain.files import write_atomic
+from mcutrain.report.html import render
+from mcutrain.report.log import Run
+
+
+def run(
+    folder: Annotated[Path, typer.Argument(help="The folder of a run.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path(
+        "report.html"
+    ),
+    bench: Annotated[
+        Path | None,
+        typer.Option(help="What `mcutrain bench --json` printed for the same image."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Draw loss, accuracy, SRAM over the schedule, layers and classes of a run.
+
+    The file needs nothing besides itself. Works for runs that go on or were stopped, too. Needs
+    matplotlib (extra report).
+
+    Example: mcutrain report run -o report.html
+    """
+    loaded = Run.load(folder)
+    write_atomic(output, render(loaded, None if bench is None else read_bench(bench)))
+    summary = {"report": str(output), "steps": len(loaded.steps), "bytes": output.stat().st_size}
+    show(as_json, summary, lambda: OUT.print(f"{escape(str(output))}", highlight=False))
+
+
+def read_bench(path: Path) -> dict[str, Any]:
+    """What `mcutrain bench --json` printed into a file.
+
+    Raises:
+        InputError: it is not that.
+    """
+    try:
+        data = json.loads(read_bytes(path, "benchmark"))
+    except ValueError as error:
+        raise InputError("this is not JSON", where=str(path), why=str(error)) from error
+    if not isinstance(data, dict) or "layers" not in data:
+        raise InputError("this is not what `mcutrain bench --json` prints", where=str(path))
+    return data

@@ -14,6 +14,7 @@ from typer.main import get_command
 from mcutrain import __version__
 from mcutrain.cli import (
     bench,
+    demo,
     doctor,
     evaluate,
     inspect,
@@ -57,6 +58,7 @@ for _name, _run in (
     ("pull", pull.run),
     ("bench", bench.run),
     ("report", report.run),
+    ("demo", demo.run),
 ):
     app.command(_name, epilog=_CODES)(_run)
 

@@ -80,7 +80,7 @@ def samples(graph: Graph, count: int = 40, seed: int = 1) -> dict[str, Array]:
 
 def run(graph: Graph, xs: dict[str, Array]) -> dict[str, Array]:
     """What the program of a quantised graph writes for the first sample: real logits, int8 maps."""
-    machine = Machine(compile_program(graph, Plan()).program)
+    machine = Machine(compile_program(graph, Plan(), rows=False).program)
     written: dict[str, Array] = {}
 
     def trace(_: int, __: Instr, values: Any) -> None:

@@ -79,7 +79,7 @@ def samples(compiled: CompiledProgram, count: int, seed: int = 0) -> list[tuple[
     """Random samples (bytes of all inputs) with labels."""
     rng = np.random.default_rng(seed)
     values = compiled.program.values
-    size = sum(values[name].nbytes for name in compiled.program.inputs)
+    size = sum(values[name].count for name in compiled.program.inputs)
     classes = values[compiled.program.logits].count
     return [
         (rng.integers(0, 256, size, np.uint8).tobytes(), int(rng.integers(classes)))
@@ -112,14 +112,18 @@ class RawEngine:
         """A forward pass and two steps on whatever lies in the block; their statuses."""
         predicted = self._ffi.new("uint32_t *")
         result = self._ffi.new("mct_step_result *")
-        size = self._ffi.new("uint32_t *")
-        for k in range(4):
-            start = self.lib.mct_engine_input(self._engine, k, size)
-            self._ffi.memmove(start, bytes(range(256)) * (size[0] // 256 + 1), size[0])
+        self._write()
         statuses = [self.lib.mct_engine_forward(self._engine, predicted)]
         for lr in (0.01, 1e30):
+            self._write()
             statuses.append(self.lib.mct_engine_train(self._engine, label, lr, 0.01, result))
         return [int(s) for s in statuses]
+
+    def _write(self) -> None:
+        self.lib.mct_engine_restart(self._engine)
+        size = self.lib.mct_engine_sample_bytes(self._engine)
+        sample = (bytes(range(256)) * (size // 256 + 1))[:size]
+        self.lib.mct_engine_write(self._engine, sample, size)
 
     def check(self) -> None:
         """The guards and the image are what they were."""

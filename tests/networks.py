@@ -103,8 +103,7 @@ class NetworkBuilder:
         """Concatenate along the channels."""
         h, w, _ = self.tensors[xs[0]].shape
         c = sum(self.tensors[x].shape[2] for x in xs)
-        attrs = {"lo": -128, "hi": 127}
-        return self._node("concat", name, xs, (h, w, c), QParams(0.025, -7), attrs)
+        return self._node("concat", name, xs, (h, w, c), QParams(0.025, -7), {})
 
     def clamp(self, name: str, x: str, lo: int, hi: int, q: QParams | None = None) -> str:
         """A stand-alone clamp to int8 limits."""
@@ -113,7 +112,8 @@ class NetworkBuilder:
 
     def reshape(self, name: str, x: str, shape: Shape) -> str:
         """The same bytes under another shape."""
-        return self._node("reshape", name, (x,), shape, self.tensors[x].q, {})
+        attrs = {"shape": shape}
+        return self._node("reshape", name, (x,), shape, self.tensors[x].q, attrs)
 
     def head(self, x: str, classes: int) -> Graph:
         """Close the network with its fp32 classifier."""

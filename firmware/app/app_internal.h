@@ -34,6 +34,9 @@ uint32_t mct_app_pool_planned(const mct_app *app);
 /* The two words of the generator's state: seed, steps. NULL if no image is open. */
 uint8_t *mct_app_random_state(const mct_app *app);
 
+/* Takes n bytes of a sample that belong at offset, the first ones at 0; may compute. */
+void mct_app_put_sample(mct_app *app, uint32_t offset, const uint8_t *data, uint32_t n);
+
 /* Handlers; the requests are described in SPEC-wire. */
 uint32_t mct_app_hello(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
 uint32_t mct_app_image_begin(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);

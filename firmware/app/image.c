@@ -68,11 +68,7 @@ static uint32_t open_at(mct_app *app, const uint8_t *image, uint32_t size)
     app->loading = 0;
     mct_app_target *sample = &app->targets[MCT_WIRE_TARGET_SAMPLE];
     mct_app_target *state = &app->targets[MCT_WIRE_TARGET_STATE];
-    for (uint32_t k = 0; k < MCT_MAX_INPUTS; k++) {
-        uint32_t bytes;
-        (void)mct_engine_input(&app->engine, k, &bytes);
-        sample->size += bytes;
-    }
+    sample->size = mct_engine_sample_bytes(&app->engine);
     (void)mct_engine_state(&app->engine, &state->size);
     state->present = state->size;
     return 0;

@@ -51,6 +51,7 @@ typedef struct {
     uint16_t transfer;
     uint8_t transfer_target;
     uint8_t transfer_open;
+    const uint8_t *sample_at; /* where the next run takes its sample from; NULL: DATA brings it */
 
     /* the run that goes on, or was the last */
     uint8_t *ticks_at;  /* records; NULL: not asked for */

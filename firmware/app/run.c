@@ -6,32 +6,66 @@
 
 #define ALL_FLAGS ((uint32_t)MCT_WIRE_RUN_PROFILE | MCT_WIRE_RUN_TRACE)
 
+/* Ticks since the mark belong to the instruction. */
+static void attribute(mct_app *app, const mct_engine *engine, uint32_t instruction)
+{
+    if (instruction < engine->image.header->forward) {
+        app->ticks_forward += app->spent;
+    } else {
+        app->ticks_backward += app->spent;
+    }
+    if (app->ticks_at != NULL) {
+        uint8_t *at = app->ticks_at + 4 * instruction;
+        mct_put_u32(at, mct_get_u32(at) + app->spent);
+    }
+    app->spent = 0;
+}
+
 /* The counter stands still, so to speak, while this runs: only compute is counted. */
-static void record(void *context, const mct_engine *engine, uint32_t instruction, int after)
+static void record(void *context, const mct_engine *engine, uint32_t instruction,
+                   mct_hook_event event)
 {
     uint32_t now = mct_hal_counter();
     mct_app *app = context;
 
     app->spent += now - app->mark;
-    if (!after) {
+    if (event == MCT_HOOK_BEFORE) {
         app->instruction = instruction;
+    } else if (event == MCT_HOOK_AFTER) {
+        attribute(app, engine, instruction);
     } else {
-        if (instruction < engine->image.header->forward) {
-            app->ticks_forward += app->spent;
-        } else {
-            app->ticks_backward += app->spent;
-        }
-        if (app->ticks_at != NULL) {
-            mct_put_u32(app->ticks_at + 4 * instruction, app->spent);
-        }
         if (app->traces_at != NULL) {
             mct_put_u32(app->traces_at + 4 * instruction,
                         mct_engine_trace_crc(engine, instruction, 0));
         }
         app->recorded = instruction + 1;
-        app->spent = 0;
     }
     app->mark = mct_hal_counter();
+}
+
+static void forget_ticks(mct_app *app)
+{
+    app->engine.hook = record;
+    app->engine.hook_context = app;
+    app->instruction = 0;
+    app->spent = 0;
+    app->ticks_forward = 0;
+    app->ticks_backward = 0;
+}
+
+/* An image that streams its input computes here, as rows come: their ticks count as forward. */
+void mct_app_put_sample(mct_app *app, uint32_t offset, const uint8_t *data, uint32_t n)
+{
+    app->logits_valid = 0;
+    if (offset == 0) {
+        app->sample_at = NULL;
+        app->ticks_at = NULL;
+        app->traces_at = NULL;
+        mct_engine_restart(&app->engine);
+        forget_ticks(app);
+    }
+    app->mark = mct_hal_counter();
+    mct_engine_write(&app->engine, data, n);
 }
 
 /* Makes room for the records that the flags ask for. 0, or the error. */
@@ -59,6 +93,7 @@ static uint32_t prepare(mct_app *app, uint8_t flags)
     app->ticks_at = flags & MCT_WIRE_RUN_PROFILE ? at : NULL;
     app->traces_at = flags & MCT_WIRE_RUN_TRACE ? app->pool + app->top - each : NULL;
     app->records = app->top - needed < app->records ? app->top - needed : app->records;
+    memset(at, 0, needed);
     app->recorded = 0;
     app->logits_valid = 0;
     sample->present = 0;
@@ -66,17 +101,20 @@ static uint32_t prepare(mct_app *app, uint8_t flags)
     return 0;
 }
 
+/* A sample that lies in memory is written now, so that all of its compute is in the run. */
 static uint32_t start(mct_app *app)
 {
     uint32_t mask = mct_hal_irq_save();
 
-    app->engine.hook = record;
-    app->engine.hook_context = app;
-    app->instruction = 0;
-    app->spent = 0;
-    app->ticks_forward = 0;
-    app->ticks_backward = 0;
-    app->mark = mct_hal_counter();
+    if (app->sample_at != NULL) {
+        mct_engine_restart(&app->engine);
+        forget_ticks(app);
+        app->mark = mct_hal_counter();
+        mct_engine_write(&app->engine, app->sample_at, app->targets[MCT_WIRE_TARGET_SAMPLE].size);
+        app->sample_at = NULL;
+    } else {
+        app->mark = mct_hal_counter();
+    }
     return mask;
 }
 

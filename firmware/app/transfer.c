@@ -17,32 +17,13 @@ uint32_t mct_app_check_ready(mct_app *app)
     return 0;
 }
 
-/* Inputs lie apart; a sample is their bytes one after the other. */
-static void put_sample(const mct_app *app, uint32_t offset, const uint8_t *data, uint32_t n)
-{
-    for (uint32_t k = 0; k < MCT_MAX_INPUTS && n > 0; k++) {
-        uint32_t bytes;
-        uint8_t *input = mct_engine_input(&app->engine, k, &bytes);
-
-        if (offset < bytes) {
-            uint32_t part = bytes - offset < n ? bytes - offset : n;
-            memcpy(input + offset, data, part);
-            data += part;
-            n -= part;
-            offset += part;
-        }
-        offset -= bytes;
-    }
-}
-
 /* 0, or the error. */
 static uint32_t put(mct_app *app, uint8_t target, uint32_t offset, const uint8_t *data, uint32_t n)
 {
     uint32_t bytes;
 
     if (target == MCT_WIRE_TARGET_SAMPLE) {
-        app->logits_valid = 0;
-        put_sample(app, offset, data, n);
+        mct_app_put_sample(app, offset, data, n);
     } else if (target == MCT_WIRE_TARGET_STATE) {
         memcpy(mct_engine_state(&app->engine, &bytes) + offset, data, n);
     } else if (app->place == MCT_WIRE_PLACE_SRAM) {
@@ -136,8 +117,7 @@ uint32_t mct_app_sample_memory(mct_app *app, const uint8_t *request, uint32_t n,
         return mct_app_fail(app, MCT_WIRE_ERR_RANGE, offset + sample->size, size);
     }
     app->transfer_open = 0;
-    app->logits_valid = 0;
-    put_sample(app, 0, base + offset, sample->size);
+    app->sample_at = base + offset;
     sample->present = sample->size;
     return 0;
 }

@@ -11,12 +11,14 @@ import numpy as np
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.program import CONST, STATE, CompiledProgram, Program, value_bytes
 from mcutrain.ir.serialize import network_hash
+from mcutrain.ir.verify import verify
 from mcutrain.memory import plan_memory
 from mcutrain.passes.autodiff import autodiff
 from mcutrain.passes.lower import lower
 from mcutrain.passes.lowered import Lowered
 from mcutrain.passes.prune import prune
 from mcutrain.passes.reorder import reorder
+from mcutrain.passes.stream import stream
 from mcutrain.plan import Plan
 from mcutrain.plan.scheme import plan_to_dict
 
@@ -30,6 +32,7 @@ def compile_program(
     seed: int = 0,
     predictors: Mapping[str, int] | None = None,
     exact: bool = False,
+    rows: bool = True,
 ) -> CompiledProgram:
     """The training program of a plan, ready to be packed.
 
@@ -39,12 +42,16 @@ def compile_program(
         seed: first word of the random state (uint32).
         predictors: initial exponent predictor (int16, Q8) by error value; 0 where absent.
         exact: lay memory out with the exact solver.
+        rows: run parts of the forward pass row by row where that saves memory.
 
     Raises:
-        InputError: the plan does not fit the network.
+        InputError: the network is malformed, or the plan does not fit it.
         UnsupportedError: a constant that the arithmetic cannot hold; names the layer.
     """
+    verify(graph)
     lowered = reorder(prune(autodiff(lower(graph, plan))))
+    if rows:
+        stream(lowered)
     _runtime_state(lowered, seed, predictors or {})
     info: dict[str, Any] = {
         "network": graph.name,

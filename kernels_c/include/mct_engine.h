@@ -1,9 +1,10 @@
 /*
  * The executor: runs a verified image in one block of the caller's memory (state, then arena).
  *
- * Open, fill the inputs, then forward (evaluation) or train (one step). What an image keeps between
- * steps is its state; everything else in the block may be overwritten by each run, inputs included:
- * fill them before every run.
+ * Open, write a sample, then forward (evaluation) or train (one step). A sample may come in pieces;
+ * where the image streams its input, rows are used as they arrive and never kept. What an image
+ * keeps between steps is its state; everything else in the block may be overwritten by each run,
+ * the sample included: write one before every run.
  */
 #ifndef MCT_ENGINE_H
 #define MCT_ENGINE_H
@@ -16,9 +17,15 @@
 
 typedef struct mct_engine mct_engine;
 
-/* Called before (after = 0) and after (after = 1) each instruction; may read, must not write. */
+/*
+ * Around each run of an instruction (a row of it, in a segment), and once when it is done; for the
+ * members of a segment that is at the segment's end.
+ */
+typedef enum { MCT_HOOK_BEFORE, MCT_HOOK_AFTER, MCT_HOOK_DONE } mct_hook_event;
+
+/* May read, must not write. */
 typedef void (*mct_engine_hook)(void *context, const mct_engine *engine, uint32_t instruction,
-                                int after);
+                                mct_hook_event event);
 
 /* Treat as opaque but for image, refused, hook and hook_context. */
 struct mct_engine {
@@ -28,6 +35,8 @@ struct mct_engine {
     void *hook_context;
     uint8_t *state;
     uint8_t *arena;
+    uint32_t received; /* bytes of the next sample */
+    uint32_t order_at; /* in the order of the segment that runs */
     /* of the step that runs */
     uint32_t label;
     float lr_head;
@@ -56,18 +65,24 @@ mct_status mct_engine_open(mct_engine *engine, const void *image, uint32_t size,
 /* Back to the initial state of the image. */
 void mct_engine_reset(mct_engine *engine);
 
-/* Where to put input k (0 to 3) of a sample, and its bytes; NULL and 0 if there is none. */
-uint8_t *mct_engine_input(const mct_engine *engine, uint32_t k, uint32_t *bytes);
+/* Bytes of a sample: all inputs, one after the other. */
+uint32_t mct_engine_sample_bytes(const mct_engine *engine);
+
+/* The next n bytes of a sample. MCT_ERR_SAMPLE, with nothing written, if that is too many. */
+mct_status mct_engine_write(mct_engine *engine, const uint8_t *data, uint32_t n);
+
+/* Forgets what was written of a sample. */
+void mct_engine_restart(mct_engine *engine);
 
 /* Logits of the last run (classes); valid until the next one, after train no longer. */
 const float *mct_engine_logits(const mct_engine *engine);
 
-/* The forward pass. MCT_ERR_NOT_FINITE if a logit is not. */
+/* The forward pass of the sample, which is used up. MCT_ERR_SAMPLE if it is not complete. */
 mct_status mct_engine_forward(mct_engine *engine, uint32_t *predicted);
 
 /*
- * One step on the sample in the inputs. label below the classes, rates finite and >= 0. On an error
- * the state is what it was before the step.
+ * One step on the sample, which is used up. label below the classes, rates finite and >= 0. On an
+ * error the state is what it was before the step.
  */
 mct_status mct_engine_train(mct_engine *engine, uint32_t label, float lr, float lr_head,
                             mct_step_result *result);

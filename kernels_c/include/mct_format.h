@@ -13,8 +13,10 @@ enum {
     MCT_MAX_INPUTS = 4,
     MCT_MAX_INSTRUCTIONS = 4096,
     MCT_CRC_START = 16,
-    MCT_OPS = 17,
+    MCT_OPS = 18,
     MCT_DTYPES = 9,
+    MCT_MAX_MEMBERS = 64,
+    MCT_INPUT_ROW = 255,
 };
 
 /* Where a tensor lies. */
@@ -55,6 +57,7 @@ enum {
     MCT_OP_ERROR_SUM = 14,
     MCT_OP_CONV2D_DW = 15,
     MCT_OP_CONV2D_DB = 16,
+    MCT_OP_SEGMENT = 17,
 };
 
 /* conv2d: slots, then parameters (_P_). */
@@ -271,6 +274,14 @@ enum {
     MCT_CONV2D_DB_EXP = 3,
     MCT_CONV2D_DB_BMAX = 4,
     MCT_CONV2D_DB_P_RNG = 0,
+};
+
+/* segment: slots, then parameters (_P_). */
+enum {
+    MCT_SEGMENT_ORDER = 0,
+    MCT_SEGMENT_ROWS = 1,
+    MCT_SEGMENT_P_MEMBERS = 0,
+    MCT_SEGMENT_P_INPUT_ROWS = 1,
 };
 
 /* 104 bytes. */

@@ -15,6 +15,7 @@ typedef enum {
     MCT_ERR_LABEL = -12,       /* label >= classes */
     MCT_ERR_RATE = -13,        /* a learning rate is negative or not finite */
     MCT_ERR_NO_TRAINING = -14, /* the image has no backward program */
+    MCT_ERR_SAMPLE = -15,      /* more bytes than a sample has, or a run without a whole one */
 
     /* an image is refused; the place is in mct_image_error */
     MCT_ERR_SIZE = -20,      /* bytes given, bytes in the header */
@@ -35,6 +36,7 @@ typedef enum {
     MCT_ERR_OVERLAP = -35,   /* detail: slot; it shares bytes with another operand */
     MCT_ERR_UNWRITTEN = -36, /* detail: slot; it is read, but other bytes lie there */
     MCT_ERR_ORDER = -37,     /* the instruction cannot stand here */
+    MCT_ERR_SEGMENT = -38,   /* detail: step of its order; a row is not there when it is read */
 } mct_status;
 
 #endif

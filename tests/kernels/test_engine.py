@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.image_cases import CASES, case, packed, samples
 
-from mcutrain.engine import Engine
+from mcutrain.engine import Engine, HookEvent
 from mcutrain.errors import InputError, UsageError
 from mcutrain.image.status import DivergedError, ImageRefusedError
 from mcutrain.ir.reference.machine import Machine
@@ -191,14 +191,20 @@ def test_a_failing_hook_is_raised_and_ends() -> None:
     engine.train(sample, label, 0.05, 0.02)
 
 
-def test_the_hook_sees_every_instruction_before_and_after() -> None:
-    name = "branches-0"
+@pytest.mark.parametrize("name", ["branches-0", "residual-last:2-0"])
+def test_the_hook_sees_every_run_of_an_instruction_and_its_end(name: str) -> None:
     engine = Engine(packed(name))
-    calls: list[tuple[int, bool]] = []
+    calls: list[tuple[int, HookEvent]] = []
     sample, label = samples(case(name), 1)[0]
-    with engine.hook(lambda index, after: calls.append((index, after))):
+    with engine.hook(lambda index, event: calls.append((index, event))):
         engine.train(sample, label, 0.05, 0.02)
-    assert calls == [(i, a) for i in range(len(engine.image.program)) for a in (False, True)]
+    program = engine.image.program
+    real = [i for i, instr in enumerate(program) if instr.op != "segment"]
+    assert [i for i, event in calls if event is HookEvent.DONE] == real
+    runs = [call for call in calls if call[1] is not HookEvent.DONE]
+    assert [e for _, e in runs] == [HookEvent.BEFORE, HookEvent.AFTER] * (len(runs) // 2)
+    assert all(a[0] == b[0] for a, b in zip(runs[::2], runs[1::2], strict=True))
+    assert {i for i, _ in runs} == set(real)
 
 
 def test_tensors_have_names_and_shapes() -> None:

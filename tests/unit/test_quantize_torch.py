@@ -54,7 +54,7 @@ def settled(module: Any, shape: tuple[int, int, int]) -> Any:
 
 def logits(graph: Graph, xs: Array) -> Array:
     """What the int8 program computes, one sample after the other."""
-    machine = Machine(compile_program(graph, Plan()).program)
+    machine = Machine(compile_program(graph, Plan(), rows=False).program)
     return np.stack([machine.forward(x) for x in quantize_input(graph, xs)[graph.inputs[0]]])
 
 

@@ -1,5 +1,5 @@
 """The C kernels and executor on the host: built on first use, called through cffi."""
 
-from mcutrain.engine.engine import Engine, StepResult, verify
+from mcutrain.engine.engine import Engine, HookEvent, StepResult, verify
 
-__all__ = ["Engine", "StepResult", "verify"]
+__all__ = ["Engine", "HookEvent", "StepResult", "verify"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -21,7 +22,19 @@ from mcutrain.ir.instructions import INSTRUCTIONS
 
 Array = npt.NDArray[Any]
 Sample = Array | Sequence[Array] | bytes
-Hook = Callable[[int, bool], None]
+
+
+class HookEvent(IntEnum):
+    """When a hook is called: around each run of an instruction (a row of it, in a segment), and
+    once when it is done.
+    """
+
+    BEFORE = 0
+    AFTER = 1
+    DONE = 2
+
+
+Hook = Callable[[int, HookEvent], None]
 
 PAINT = 0xA5
 _NUMPY = {"s8": "i1", "u8": "u1", "s16": "<i2", "u16": "<u2", "s32": "<i4", "u32": "<u4"}
@@ -72,12 +85,12 @@ def _library() -> ModuleType:
     """The compiled module, with its hook connected to the engine that the context names."""
     module = load()
 
-    def call(context: Any, _engine: Any, instruction: int, after: int) -> None:
+    def call(context: Any, _engine: Any, instruction: int, event: int) -> None:
         engine: Engine = module.ffi.from_handle(context)
         if engine._hook is None or engine._hook_failure is not None:
             return
         try:
-            engine._hook(instruction, bool(after))
+            engine._hook(instruction, HookEvent(event))
         except BaseException as failure:  # C cannot be unwound: kept, and raised after the run
             engine._hook_failure = failure
 
@@ -136,6 +149,16 @@ class Engine:
             DivergedError: a logit is not finite.
         """
         self._put(sample)
+        return self._forward()
+
+    def forward_pieces(self, pieces: Iterable[Array]) -> npt.NDArray[np.float32]:
+        """The logits of a sample that comes in pieces (int8), as over a link."""
+        self._module.lib.mct_engine_restart(self._engine)
+        for piece in pieces:
+            self._write(np.ascontiguousarray(piece).tobytes())
+        return self._forward()
+
+    def _forward(self) -> npt.NDArray[np.float32]:
         predicted = self._module.ffi.new("uint32_t *")
         self._check(self._module.lib.mct_engine_forward(self._engine, predicted))
         logits = self._module.lib.mct_engine_logits(self._engine)
@@ -210,7 +233,7 @@ class Engine:
 
     @contextmanager
     def hook(self, function: Hook) -> Iterator[None]:
-        """Call function(instruction, after) before and after each instruction that runs."""
+        """Call function(instruction, event) for every event of each instruction that runs."""
         before, self._hook = self._hook, function
         self._engine.hook_context = self._handle
         self._engine.hook = self._module.lib.mcutrain_hook
@@ -225,7 +248,12 @@ class Engine:
     def trace(self) -> Iterator[dict[int, dict[str, bytes]]]:
         """Collect the bytes of every tensor that each instruction writes, by its name."""
         found: dict[int, dict[str, bytes]] = {}
-        with self.hook(lambda i, after: found.update({i: self.written(i)}) if after else None):
+
+        def note(index: int, event: HookEvent) -> None:
+            if event is HookEvent.DONE:
+                found[index] = self.written(index)
+
+        with self.hook(note):
             yield found
 
     @contextmanager
@@ -233,8 +261,8 @@ class Engine:
         """Collect the CRC-32 over all that each instruction writes, in slot order."""
         found: dict[int, int] = {}
 
-        def note(index: int, after: bool) -> None:
-            if after:
+        def note(index: int, event: HookEvent) -> None:
+            if event is HookEvent.DONE:
                 crc = self._module.lib.mct_engine_trace_crc(self._engine, index, 0)
                 found[index] = int(crc)
 
@@ -242,11 +270,12 @@ class Engine:
             yield found
 
     def written(self, instruction: int) -> dict[str, bytes]:
-        """Bytes of the tensors that an instruction writes, as they are now."""
+        """Bytes of the tensors that an instruction writes, as they are now; no rings."""
         instr = self.image.program[instruction]
         slots = INSTRUCTIONS[instr.op].slots
         tensors = [instr.operands[s.name] for s in slots if s.written and s.name in instr.operands]
-        return {self.image.tensors[t].name: self._tensor_bytes(t) for t in tensors}
+        whole = [t for t in tensors if not self.image.tensors[t].is_ring]
+        return {self.image.tensors[t].name: self._tensor_bytes(t) for t in whole}
 
     # ---- memory ----
 
@@ -286,7 +315,7 @@ class Engine:
 
     def _put(self, sample: Sample) -> None:
         parts = _sample_bytes(sample)
-        want = [t.nbytes for t in self.image.inputs]
+        want = [t.count for t in self.image.inputs]
         if isinstance(sample, bytes) and len(sample) == sum(want):
             ends = np.cumsum(want).tolist()
             parts = [sample[end - n : end] for end, n in zip(ends, want, strict=True)]
@@ -297,10 +326,12 @@ class Engine:
                 why=f"it has {[len(p) for p in parts]} bytes, the image takes {want}",
                 hint="see the input's shape: mcutrain inspect",
             )
-        size = self._module.ffi.new("uint32_t *")
-        for k, part in enumerate(parts):
-            target = self._module.lib.mct_engine_input(self._engine, k, size)
-            self._module.ffi.memmove(target, part, len(part))
+        self._module.lib.mct_engine_restart(self._engine)
+        for part in parts:
+            self._write(part)
+
+    def _write(self, data: bytes) -> None:
+        self._check(self._module.lib.mct_engine_write(self._engine, data, len(data)))
 
     def _check(self, status: int) -> None:
         """Raise what a run left behind: a failed hook, a broken guard, a status."""

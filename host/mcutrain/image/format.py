@@ -170,7 +170,7 @@ OP_NAMES: dict[int, str] = {spec.code: name for name, spec in INSTRUCTIONS.items
 
 _ERROR_SLOTS = {"e_y", "e_x", "e0", "e1", "e2", "e3", "skip"}
 _STATE_SLOTS = {"w_trained", "frac"}
-_TABLE_SLOTS = {"w_frozen", "mult", "shift", "perm", "r", "mant", "exp", "bmax", "chan"}
+_TABLE_SLOTS = {"w_frozen", "mult", "shift", "perm", "r", "mant", "exp", "bmax", "chan", "order"}
 _EITHER_SLOTS = {("bias", "s32"), ("w", "f32"), ("b", "f32")}
 
 

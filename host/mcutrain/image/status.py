@@ -58,6 +58,7 @@ STATUSES: dict[int, Status] = {
         Status(-12, "MCT_ERR_LABEL", "the label is not one of the image's classes"),
         Status(-13, "MCT_ERR_RATE", "a learning rate is negative or not finite"),
         Status(-14, "MCT_ERR_NO_TRAINING", "the image holds a forward pass only"),
+        Status(-15, "MCT_ERR_SAMPLE", "the sample is not complete, or too long"),
         Status(-20, "MCT_ERR_SIZE", "the image was cut or extended", "bytes"),
         Status(-21, "MCT_ERR_MAGIC", "this is not an image"),
         Status(-22, "MCT_ERR_VERSION", "the image has another format version"),
@@ -76,6 +77,7 @@ STATUSES: dict[int, Status] = {
         Status(-35, "MCT_ERR_OVERLAP", "operands share memory that may not", _SLOT),
         Status(-36, "MCT_ERR_UNWRITTEN", "an operand is read whose bytes nothing wrote", _SLOT),
         Status(-37, "MCT_ERR_ORDER", "an instruction stands where it cannot", "instruction"),
+        Status(-38, "MCT_ERR_SEGMENT", "a segment reads rows that are not there", "instruction"),
     )
 }
 

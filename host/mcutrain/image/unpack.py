@@ -42,6 +42,16 @@ class ImageTensor:
     nbytes: int
     scale: float
 
+    @property
+    def count(self) -> int:
+        """Number of elements of the whole tensor."""
+        return self.shape[0] * self.shape[1] * self.shape[2]
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether memory holds only some rows of it, those that a segment needs."""
+        return self.dtype == "s8" and self.nbytes < self.count
+
 
 @dataclass(frozen=True)
 class ImageInstruction:

@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# A segment's order: the index of a member below MAX_MEMBERS, or a row of the network's input.
+MAX_MEMBERS = 64
+INPUT_ROW = 255
+
 
 @dataclass(frozen=True)
 class Slot:
@@ -30,7 +34,7 @@ class InstructionSpec:
         code: op code in an image.
         slots: operands in the order of an image's instruction.
         params: parameter names in the order of an image's instruction.
-        kernel: the public C function that computes it.
+        kernel: the public C function that computes it; "" where the executor itself acts.
         gradient: instructions that its differentiation emits, () where it is itself part of the
             backward pass.
         inplace: (read slot, written slot) pairs that may share a buffer when the read value ends
@@ -234,6 +238,13 @@ _ROWS = (
         (_E_Y, _inout("bias", "s32"), *_UPDATE),
         ("rng",),
         kernel="mct_conv2d_db_s8",
+    ),
+    InstructionSpec(
+        "segment",
+        17,
+        (_in("order", "u8"), _out("rows", "u16")),
+        ("members", "input_rows"),
+        kernel="",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Multiply-accumulates of an instruction, counted as the literature does: taps in the padding too."""
+"""Multiply-accumulates of an instruction, counted as the literature does: padding included."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ class Value:
         data: contents of a constant, or the initial contents of a state value; packed bytes
             (uint8) for bits and nibbles. None in the arena.
         view_of: name of the value whose bytes this one shares under another shape.
-        error: name of the value's error exponent slot: its index among the errors, or None.
+        error: index of its exponent among the errors, None if it is no error.
+        rows: in a segment, the rows of a ring that stands for the whole map; None: all are kept.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Value:
     data: Array | None = None
     view_of: str | None = None
     error: int | None = None
+    rows: int | None = None
 
     @property
     def count(self) -> int:
@@ -64,7 +66,8 @@ class Value:
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return value_bytes(self.dtype, self.count)
+        h, w, c = self.shape
+        return value_bytes(self.dtype, (h if self.rows is None else self.rows) * w * c)
 
 
 @dataclass(frozen=True, eq=False)

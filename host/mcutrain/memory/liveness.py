@@ -12,11 +12,15 @@ def buffers_of(program: Program, in_place: bool = True) -> tuple[Buffer, ...]:
     last.
 
     Lifetimes are inclusive: a value read last by instruction i and one written first by i overlap.
+    All instructions of a segment run at the same time, row by row, and nothing in place.
     """
-    spans = _spans(program)
+    together = _together(program)
+    spans = _spans(program, together)
     home: dict[str, str] = {name: name for name in spans}
     if in_place:
         for index, instr in enumerate(program.instrs):
+            if together[index][0] != together[index][1]:
+                continue
             for source_slot, target_slot in instr.spec.inplace:
                 names = instr.operands.get(source_slot), instr.operands.get(target_slot)
                 if names[0] is None or names[1] is None:
@@ -28,15 +32,24 @@ def buffers_of(program: Program, in_place: bool = True) -> tuple[Buffer, ...]:
     return _collect(program, spans, home)
 
 
-def _spans(program: Program) -> dict[str, tuple[int, int]]:
+def _together(program: Program) -> list[tuple[int, int]]:
+    """For each instruction the first and last one that may run while it is not finished."""
+    spans = [(i, i) for i in range(len(program.instrs))]
+    for index, instr in enumerate(program.instrs):
+        if instr.op == "segment":
+            last = index + instr.params["members"]
+            spans[index : last + 1] = [(index, last)] * (last + 1 - index)
+    return spans
+
+
+def _spans(program: Program, together: list[tuple[int, int]]) -> dict[str, tuple[int, int]]:
     """First and last instruction of each arena value that owns its bytes; inputs start at -1."""
     spans: dict[str, tuple[int, int]] = {program.base(n).name: (-1, -1) for n in program.inputs}
-    for index, instr in enumerate(program.instrs):
+    for (first, last), instr in zip(together, program.instrs, strict=True):
         for name in instr.operands.values():
             value = program.base(name)
             if value.space == ARENA:
-                first, _ = spans.get(value.name, (index, index))
-                spans[value.name] = (first, index)
+                spans[value.name] = (spans.get(value.name, (first, last))[0], last)
     return spans
 
 

@@ -8,4 +8,6 @@ The order, and why:
 3. `prune`: drops what no update needs: errors, masks, saved channels. Sparse update is nothing but
 this.
 4. `reorder`: moves each update right behind the error that feeds it, so that both can be forgotten.
+5. `stream`: runs parts of the forward pass row by row. It must know what the backward pass still
+   reads, and when, so it comes last.
 """

@@ -13,12 +13,50 @@ extern const mct_handler mct_handlers[MCT_OPS];
 /* Instructions first to end - 1, with the hook around each. */
 mct_status mct_run(mct_engine *e, uint32_t first, uint32_t end);
 
-mct_status mct_run_conv2d(mct_engine *e, const mct_image_instruction *in);
-mct_status mct_run_add(mct_engine *e, const mct_image_instruction *in);
-mct_status mct_run_avgpool(mct_engine *e, const mct_image_instruction *in);
-mct_status mct_run_maxpool(mct_engine *e, const mct_image_instruction *in);
-mct_status mct_run_rescale(mct_engine *e, const mct_image_instruction *in);
-mct_status mct_run_gather(mct_engine *e, const mct_image_instruction *in);
+static inline void mct_call_hook(const mct_engine *e, uint32_t instruction, mct_hook_event event)
+{
+    if (e->hook != NULL)
+        e->hook(e->hook_context, e, instruction, event);
+}
+
+/* ---- operators that make their output row by row ---- */
+
+typedef void (*mct_row_handler)(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
+
+typedef struct {
+    mct_row_handler run; /* NULL: not such an operator */
+    uint8_t inputs;      /* maps it reads by rows */
+    uint8_t windowed;    /* parameters start with a window; else row y needs row y */
+    uint8_t x[2], y;     /* their slots */
+} mct_row_op;
+
+extern const mct_row_op mct_row_ops[MCT_OPS];
+
+void mct_row_conv2d(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
+void mct_row_add(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
+void mct_row_avgpool(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
+void mct_row_maxpool(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
+void mct_row_rescale(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
+void mct_row_gather(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
+
+/* All rows of one of them. */
+mct_status mct_run_rows(mct_engine *e, const mct_image_instruction *in);
+
+/* ---- segments ---- */
+
+/* Whether the first instruction is a segment that takes the input row by row. */
+int mct_streams_input(const mct_image *image);
+
+void mct_segment_begin(mct_engine *e, uint32_t index);
+
+/* As far as `input_rows` rows of the input allow; 1 at the end. */
+int mct_segment_advance(mct_engine *e, uint32_t index, uint32_t input_rows);
+
+/* Runs the segment (what streams the input has run already); returns how many members follow. */
+uint32_t mct_run_segment(mct_engine *e, uint32_t index);
+
+/* ---- whole operators ---- */
+
 mct_status mct_run_head(mct_engine *e, const mct_image_instruction *in);
 mct_status mct_run_loss(mct_engine *e, const mct_image_instruction *in);
 mct_status mct_run_head_dx(mct_engine *e, const mct_image_instruction *in);

@@ -28,6 +28,9 @@ mct_status mct_engine_train(mct_engine *engine, uint32_t label, float lr, float 
         return MCT_ERR_RATE;
     if (h->forward == h->instructions)
         return MCT_ERR_NO_TRAINING;
+    if (engine->received != mct_engine_sample_bytes(engine))
+        return MCT_ERR_SAMPLE;
+    engine->received = 0;
     engine->label = label;
     engine->lr_head = lr_head;
     engine->rate.mant = mct_rate_mant(bits_of(lr));

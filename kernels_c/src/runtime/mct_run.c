@@ -2,12 +2,12 @@
 
 /* The one table from an operation to what runs it. */
 const mct_handler mct_handlers[MCT_OPS] = {
-    [MCT_OP_CONV2D] = mct_run_conv2d,
-    [MCT_OP_ADD] = mct_run_add,
-    [MCT_OP_AVGPOOL] = mct_run_avgpool,
-    [MCT_OP_MAXPOOL] = mct_run_maxpool,
-    [MCT_OP_RESCALE] = mct_run_rescale,
-    [MCT_OP_GATHER] = mct_run_gather,
+    [MCT_OP_CONV2D] = mct_run_rows,
+    [MCT_OP_ADD] = mct_run_rows,
+    [MCT_OP_AVGPOOL] = mct_run_rows,
+    [MCT_OP_MAXPOOL] = mct_run_rows,
+    [MCT_OP_RESCALE] = mct_run_rows,
+    [MCT_OP_GATHER] = mct_run_rows,
     [MCT_OP_HEAD] = mct_run_head,
     [MCT_OP_LOSS] = mct_run_loss,
     [MCT_OP_HEAD_DX] = mct_run_head_dx,
@@ -25,11 +25,14 @@ mct_status mct_run(mct_engine *e, uint32_t first, uint32_t end)
     mct_status status = MCT_OK;
     for (uint32_t i = first; i < end && status == MCT_OK; i++) {
         const mct_image_instruction *in = &e->image.program[i];
-        if (e->hook != NULL)
-            e->hook(e->hook_context, e, i, 0);
+        if (in->op == MCT_OP_SEGMENT) {
+            i += mct_run_segment(e, i);
+            continue;
+        }
+        mct_call_hook(e, i, MCT_HOOK_BEFORE);
         status = mct_handlers[in->op](e, in);
-        if (e->hook != NULL)
-            e->hook(e->hook_context, e, i, 1);
+        mct_call_hook(e, i, MCT_HOOK_AFTER);
+        mct_call_hook(e, i, MCT_HOOK_DONE);
     }
     return status;
 }

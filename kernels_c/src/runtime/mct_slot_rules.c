@@ -129,6 +129,11 @@ const mct_slot_rule mct_slot_rules[MCT_OPS][MCT_MAX_SLOTS] = {
             {0x001, 4, 2, 0x000}, /* exp */
             {0x010, 4, 2, 0x000}, /* bmax */
         },
+    [MCT_OP_SEGMENT] =
+        {
+            {0x002, 4, 2, 0x000}, /* order */
+            {0x008, 1, 4, 0x000}, /* rows */
+        },
 };
 
 const uint8_t mct_param_counts[MCT_OPS] = {
@@ -148,4 +153,5 @@ const uint8_t mct_param_counts[MCT_OPS] = {
     [MCT_OP_ERROR_SUM] = 5,
     [MCT_OP_CONV2D_DW] = 9,
     [MCT_OP_CONV2D_DB] = 1,
+    [MCT_OP_SEGMENT] = 2,
 };

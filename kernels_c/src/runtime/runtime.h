@@ -13,6 +13,23 @@ static inline uint64_t mct_count(const mct_image_tensor *t)
     return (uint64_t)t->h * t->w * t->c;
 }
 
+/* Bytes of a row of an int8 map. */
+static inline uint32_t mct_row_bytes(const mct_image_tensor *t)
+{
+    return (uint32_t)t->w * t->c;
+}
+
+/* Rows of it that memory holds: fewer than h make a ring. */
+static inline uint32_t mct_rows_held(const mct_image_tensor *t)
+{
+    return t->bytes / mct_row_bytes(t);
+}
+
+static inline int mct_is_ring(const mct_image_tensor *t)
+{
+    return t->dtype == MCT_DTYPE_S8 && t->bytes < mct_count(t);
+}
+
 static inline mct_shape mct_shape_of(const mct_image_tensor *t)
 {
     mct_shape shape = {t->h, t->w, t->c};

@@ -50,6 +50,12 @@ mct_status mct_verify_order(const mct_image *image, mct_image_error *error);
 int mct_written_before(const mct_image *image, uint32_t index, const mct_image_tensor *t);
 mct_status mct_verify_flow(mct_check *c, uint32_t index);
 
+/* The segment that an instruction is a member of, MCT_NONE: it stands alone. */
+uint32_t mct_segment_of(const mct_image *image, uint32_t index);
+
+/* Rows and memory of all segments, once their members are known to be right by themselves. */
+mct_status mct_verify_segments(const mct_image *image, mct_image_error *error);
+
 /* B_max of SPEC-arithmetic, section 4, of the weight rows of a convolution; < 0: too large. */
 int64_t mct_bias_bound(const mct_conv *conv, const uint8_t *shift, uint32_t row, uint32_t *channel);
 mct_status mct_verify_bounds(const mct_image *image, const uint8_t *state, uint32_t index,
@@ -72,6 +78,7 @@ mct_status mct_check_maxpool_dx(mct_check *c);
 mct_status mct_check_error_sum(mct_check *c);
 mct_status mct_check_conv2d_dw(mct_check *c);
 mct_status mct_check_conv2d_db(mct_check *c);
+mct_status mct_check_segment(mct_check *c);
 
 /* ---- what they are made of; shape checks pass for an absent tensor ---- */
 mct_status mct_check_param(mct_check *c, uint32_t param, int32_t lo, int32_t hi);

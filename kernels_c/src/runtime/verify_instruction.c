@@ -1,3 +1,4 @@
+#include "engine.h"
 #include "verify.h"
 
 typedef mct_status (*check_function)(mct_check *c);
@@ -19,6 +20,7 @@ static const check_function checks[MCT_OPS] = {
     [MCT_OP_ERROR_SUM] = mct_check_error_sum,
     [MCT_OP_CONV2D_DW] = mct_check_conv2d_dw,
     [MCT_OP_CONV2D_DB] = mct_check_conv2d_db,
+    [MCT_OP_SEGMENT] = mct_check_segment,
 };
 
 static mct_status check_unused(mct_check *c)
@@ -36,6 +38,14 @@ static int suits(const mct_image_tensor *t, const mct_slot_rule *rule)
            error == (t->error != MCT_NONE);
 }
 
+/* A ring is read and written by members of a segment only. */
+static int may_be_ring(const mct_check *c, uint32_t slot)
+{
+    const mct_row_op *op = &mct_row_ops[c->in->op];
+    int by_rows = op->run != NULL && (slot == op->y || slot == op->x[0] || slot == op->x[1]);
+    return by_rows && mct_segment_of(c->image, (uint32_t)(c->in - c->image->program)) != MCT_NONE;
+}
+
 static mct_status fill_slot(mct_check *c, uint32_t slot)
 {
     const mct_slot_rule *rule = &mct_slot_rules[c->in->op][slot];
@@ -47,6 +57,8 @@ static mct_status fill_slot(mct_check *c, uint32_t slot)
         return mct_require(c, rule->flags & MCT_SLOT_OPTIONAL, MCT_ERR_SLOT, slot);
     MCT_TRY(mct_require(c, tensor < c->image->header->tensors, MCT_ERR_SLOT, slot));
     c->t[slot] = &c->image->tensors[tensor];
+    if (mct_is_ring(c->t[slot]) && c->t[slot]->space == MCT_SPACE_ARENA)
+        MCT_TRY(mct_require(c, may_be_ring(c, slot), MCT_ERR_SLOT, slot));
     return mct_require(c, suits(c->t[slot], rule), MCT_ERR_SLOT, slot);
 }
 

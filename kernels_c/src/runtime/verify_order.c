@@ -13,7 +13,7 @@ static int may_stand(const mct_image *image, uint32_t index, int updated)
 {
     uint32_t op = image->program[index].op;
     if (index < image->header->forward)
-        return op <= MCT_OP_HEAD;
+        return op <= MCT_OP_HEAD || op == MCT_OP_SEGMENT;
     if ((op == MCT_OP_LOSS) != (index == image->header->forward))
         return 0;
     return op != MCT_OP_HEAD_DX || !updated;

@@ -39,10 +39,17 @@ static int scale_ok(const mct_image_tensor *t)
     return scale.bits < 0x7f800000u;
 }
 
+/* An int8 map in the arena may be a ring of some of its rows. */
+static int ring_ok(const mct_image_tensor *t)
+{
+    return t->space == MCT_SPACE_ARENA && mct_is_ring(t) && t->error == MCT_NONE && t->bytes > 0 &&
+           t->bytes % mct_row_bytes(t) == 0;
+}
+
 static int shape_ok(const mct_image_tensor *t)
 {
     uint64_t n = mct_count(t);
-    return n > 0 && n < (uint64_t)1 << 31 && t->bytes == bytes_of(t);
+    return n > 0 && n < (uint64_t)1 << 31 && (t->bytes == bytes_of(t) || ring_ok(t));
 }
 
 static int tensor_ok(const mct_image_header *h, const mct_image_tensor *t)

@@ -11,6 +11,11 @@ from mcutrain.ir.program import Instr
 from mcutrain.ir.reference import errors, forward, head, updates
 from mcutrain.ir.reference.runtime import Memory, Runtime
 
+
+def _segment(instr: Instr, memory: Memory, runtime: Runtime) -> None:
+    """Nothing: a segment says in which order its members make their rows, not what is in them."""
+
+
 REFERENCE: dict[str, Callable[[Instr, Memory, Runtime], None]] = {
     "conv2d": forward.conv2d,
     "add": forward.add,
@@ -28,4 +33,5 @@ REFERENCE: dict[str, Callable[[Instr, Memory, Runtime], None]] = {
     "error_sum": errors.error_sum,
     "conv2d_dw": updates.conv2d_dw,
     "conv2d_db": updates.conv2d_db,
+    "segment": _segment,
 }

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from mcutrain.errors import InternalError
 from mcutrain.ir import arith
 from mcutrain.ir.graph import Array
-from mcutrain.ir.program import Instr, Program, Value
+from mcutrain.ir.program import Instr, Program, Value, value_bytes
 
 DTYPES: dict[str, type[np.generic]] = {
     "s8": np.int8,
@@ -40,8 +40,9 @@ class Memory:
 
     @staticmethod
     def _new(value: Value) -> Array:
-        if value.data is None:
-            return np.zeros(value.nbytes, np.uint8).view(DTYPES[value.dtype])
+        if value.data is None:  # whole, also where an executor keeps a ring of rows
+            size = value_bytes(value.dtype, value.count)
+            return np.zeros(size, np.uint8).view(DTYPES[value.dtype])
         data = np.array(value.data, DTYPES[value.dtype]).reshape(-1)
         if data.nbytes != value.nbytes:
             raise InternalError(

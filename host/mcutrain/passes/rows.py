@@ -1,0 +1,167 @@
+"""How rows flow through a run of forward instructions: in which order, and how many must be kept.
+
+A new input row is pushed through as far as it goes: of the instructions whose next output row can
+be computed, the last one runs. So each producer is only one row ahead of what its readers need,
+and a value that nobody else reads needs a ring of a few rows instead of a whole map. Nothing is
+computed twice (patch-based inference recomputes halos; MCUNetV2, Lin et al. 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from mcutrain.ir.instructions import INPUT_ROW
+from mcutrain.ir.program import Instr, Value
+
+# Slots that are read and written row by row; every other operand is read whole.
+_ROW_INPUTS = {
+    "conv2d": ("x",),
+    "add": ("a", "b"),
+    "avgpool": ("x",),
+    "maxpool": ("x",),
+    "rescale": ("x",),
+    "gather": ("x",),
+}
+
+
+class Valued(Protocol):
+    """A program, finished or not: it knows its values by name."""
+
+    @property
+    def values(self) -> Mapping[str, Value]:
+        """Values by name."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Order and memory of a segment.
+
+    Attributes:
+        order: one byte a row: the index in the segment of the instruction that makes it, or
+            `INPUT_ROW` for a row of the network's input.
+        rings: rows to keep of each value that may be a ring, by name.
+    """
+
+    order: bytes
+    rings: Mapping[str, int]
+
+
+def is_row_op(program: Valued, instr: Instr) -> bool:
+    """Whether an instruction can make its output row by row from rows of its inputs."""
+    slots = _ROW_INPUTS.get(instr.op)
+    if slots is None:
+        return False
+    names = [instr.operands[s] for s in (*slots, "y")]
+    return all(program.values[n].view_of is None for n in names)
+
+
+def flow(program: Valued, members: Sequence[Instr], streamed: Sequence[str]) -> Flow:
+    """Simulate a segment.
+
+    Args:
+        program: the program that `members` stand in, in a row.
+        members: instructions for which `is_row_op` holds.
+        streamed: the network's inputs that arrive row by row.
+    """
+    return _Simulation(program, members, streamed).run()
+
+
+@dataclass
+class _Reader:
+    """One input of a member: which rows of the value its next output row needs."""
+
+    member: int
+    value: str
+    instr: Instr
+
+    def first_row(self, out_row: int) -> int:
+        return max(0, out_row * self._stride - self.instr.params.get("pt", 0))
+
+    def last_row(self, out_row: int, height: int) -> int:
+        start = out_row * self._stride - self.instr.params.get("pt", 0)
+        return min(height - 1, start + self.instr.params.get("kh", 1) - 1)
+
+    @property
+    def _stride(self) -> int:
+        return self.instr.params.get("sh", 1)
+
+
+class _Simulation:
+    def __init__(self, program: Valued, members: Sequence[Instr], streamed: Sequence[str]) -> None:
+        self.program = program
+        self.members = members
+        self.streamed = streamed
+        self.heights = [program.values[m.operands["y"]].shape[0] for m in members]
+        self.done = [0] * len(members)
+        self.input_rows = dict.fromkeys(streamed, 0)
+        self.readers = [
+            [_Reader(i, m.operands[s], m) for s in _ROW_INPUTS[m.op]] for i, m in enumerate(members)
+        ]
+        self.makers: dict[str, list[int]] = {}
+        for i, m in enumerate(members):
+            self.makers.setdefault(m.operands["y"], []).append(i)
+        self.users: dict[str, list[_Reader]] = {}
+        for reader in (r for rs in self.readers for r in rs):
+            self.users.setdefault(reader.value, []).append(reader)
+        self.rings = {v: 1 for v in (*self.makers, *streamed) if v in self.users}
+
+    def run(self) -> Flow:
+        order = bytearray()
+        while (step := self._next()) is not None:
+            order.append(step)
+            if step == INPUT_ROW:
+                self._advance_input()
+            else:
+                self.done[step] += 1
+                self._keep(self.members[step].operands["y"])
+        return Flow(bytes(order), self.rings)
+
+    def _next(self) -> int | None:
+        for i in range(len(self.members) - 1, -1, -1):
+            if self.done[i] < self.heights[i] and self._ready(i):
+                return i
+        unfinished = any(n < self._height(v) for v, n in self.input_rows.items())
+        return INPUT_ROW if unfinished else None
+
+    def _height(self, value: str) -> int:
+        return self.program.values[value].shape[0]
+
+    def _ready(self, i: int) -> bool:
+        return all(
+            r.last_row(self.done[i], self._height(r.value)) < self._made(r.value)
+            for r in self.readers[i]
+        )
+
+    def _made(self, value: str) -> int:
+        """Rows of a value that exist; all of one that comes from outside."""
+        if value in self.input_rows:
+            return self.input_rows[value]
+        makers = self.makers.get(value)
+        return self._height(value) if makers is None else min(self.done[i] for i in makers)
+
+    def _advance_input(self) -> None:
+        """The inputs of a network arrive one after the other."""
+        for value, rows in self.input_rows.items():
+            if rows < self._height(value):
+                self.input_rows[value] += 1
+                self._keep(value)
+                return
+
+    def _keep(self, value: str) -> None:
+        """Note how many rows are needed now that a row of the value was made."""
+        newest = max(
+            (self.done[i] for i in self.makers.get(value, ())),
+            default=self.input_rows.get(value, 0),
+        )
+        oldest = min(
+            (
+                r.first_row(self.done[r.member])
+                for r in self.users.get(value, ())
+                if self.done[r.member] < self.heights[r.member]
+            ),
+            default=newest,
+        )
+        if value in self.rings:
+            self.rings[value] = max(self.rings[value], newest - oldest)

@@ -1,0 +1,177 @@
+"""Run parts of the forward pass depth-first, row by row, so that maps between them are never whole.
+
+    conv2d x -> y, conv2d y -> z        becomes
+    segment order, members 2            conv2d x -> y (ring of 3 rows)        conv2d y -> z
+
+A value stays whole if something outside its segment reads it: a later segment, or the backward
+pass, for which masks and saved activations are made. Where to cut the forward pass into segments
+is chosen by dynamic programming over all cuts, the largest live set first, the number of segments
+second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mcutrain.ir.instructions import INPUT_ROW, MAX_MEMBERS
+from mcutrain.ir.program import ARENA, Instr, Value, value_bytes
+from mcutrain.passes.lowered import Lowered
+from mcutrain.passes.rows import flow, is_row_op
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """A choice of segments for the first instructions: largest live set, segments, their
+    borders.
+    """
+
+    peak: int
+    segments: int
+    borders: tuple[int, ...]
+
+
+def stream(out: Lowered) -> Lowered:
+    """Put row-by-row segments into the forward pass where that lowers the peak, in place."""
+    return _Streaming(out).run()
+
+
+class _Streaming:
+    def __init__(self, out: Lowered) -> None:
+        self.out = out
+        self.forward = out.instrs[: out.forward]
+        self.sizes = {
+            n: v.nbytes for n, v in out.values.items() if v.space == ARENA and v.view_of is None
+        }
+        self.spans = self._spans()
+        self.rows_of = self._estimate()
+
+    def run(self) -> Lowered:
+        instrs: list[Instr] = []
+        borders = self._choose()
+        for first, end in zip((0, *borders), borders, strict=False):
+            members = self.forward[first:end]
+            if len(members) > 1:
+                instrs.append(self._segment(first, end))
+            instrs.extend(members)
+        self.out.instrs[: self.out.forward] = instrs
+        self.out.forward = len(instrs)
+        return self.out
+
+    def _spans(self) -> dict[str, tuple[int, int]]:
+        """First and last instruction that touches each arena value, as without segments."""
+        spans = {self.out.base(n): (-1, -1) for n in self.out.inputs}
+        for index, instr in enumerate(self.out.instrs):
+            for name in map(self.out.base, instr.operands.values()):
+                if name in self.sizes:
+                    spans[name] = (spans.get(name, (index, index))[0], index)
+        return spans
+
+    def _choose(self) -> tuple[int, ...]:
+        """Ends of the segments that make the largest live set as small as possible."""
+        backward = max(
+            (self._live(i, i + 1) for i in range(len(self.forward), len(self.out.instrs))),
+            default=0,
+        )
+        best: list[_Cut | None] = [_Cut(backward, 0, ())]
+        for end in range(1, len(self.forward) + 1):
+            options = []
+            for first in range(max(0, end - MAX_MEMBERS), end):
+                before = best[first]
+                if before is not None and self._may_stream(first, end):
+                    peak = max(before.peak, self._cost(first, end))
+                    count = before.segments + (end - first > 1)
+                    options.append(_Cut(peak, count, (*before.borders, end)))
+            best.append(min(options, key=lambda c: (c.peak, c.segments, len(c.borders))))
+        chosen = best[-1]
+        assert chosen is not None  # each instruction may stand alone
+        return chosen.borders
+
+    def _may_stream(self, first: int, end: int) -> bool:
+        return end - first == 1 or all(is_row_op(self.out, i) for i in self.forward[first:end])
+
+    def _live(self, first: int, end: int) -> int:
+        return sum(
+            self._aligned(self.sizes[n])
+            for n, (start, last) in self.spans.items()
+            if start < end and last >= first
+        )
+
+    def _cost(self, first: int, end: int) -> int:
+        """Bytes alive while instructions first to end - 1 run."""
+        live = self._live(first, end)
+        if end - first == 1:
+            return live - self._in_place(first)
+        counters = value_bytes("u16", end - first + len(self.out.inputs))
+        for name, rows in self._rings(first, end, self.rows_of).items():
+            value = self.out.values[name]
+            live -= self._aligned(value.nbytes)
+            live += self._aligned(rows * value.shape[1] * value.shape[2])
+        return live + self._aligned(counters)
+
+    def _in_place(self, index: int) -> int:
+        """What one instruction that stands alone saves by writing over an input."""
+        instr = self.forward[index]
+        for source_slot, target_slot in instr.spec.inplace:
+            if source_slot in instr.operands and target_slot in instr.operands:
+                source = self.out.base(instr.operands[source_slot])
+                target = self.out.base(instr.operands[target_slot])
+                if self.spans.get(source, (0, 0))[1] == index and self.sizes.get(
+                    source
+                ) == self.sizes.get(target):
+                    return self._aligned(self.sizes[target])
+        return 0
+
+    def _estimate(self) -> dict[str, int]:
+        """Rows each value needs when all that can stream is one segment: enough in any part of
+        it.
+        """
+        rings: dict[str, int] = {}
+        first = 0
+        for end in range(1, len(self.forward) + 1):
+            if end == len(self.forward) or not self._may_stream(first, end + 1):
+                members = self.forward[first:end]
+                if end - first > 1:
+                    rings |= flow(self.out, members, self._streamed(first, end)).rings
+                first = end
+        return rings
+
+    def _streamed(self, first: int, end: int) -> Sequence[str]:
+        """The network's inputs, if this segment is the first and nothing else reads them."""
+        inputs = self.out.inputs
+        alone = all(self.spans[self.out.base(n)][1] < end for n in inputs)
+        return inputs if first == 0 and alone and len(inputs) == 1 else ()
+
+    def _rings(self, first: int, end: int, rows_of: Mapping[str, int]) -> dict[str, int]:
+        """Rows of the values that only this segment touches, where fewer than all suffice."""
+        found = {}
+        touched = {n for i in self.forward[first:end] for n in i.operands.values()}
+        for name in touched & rows_of.keys():
+            start, last = self.spans[name]
+            from_input = start == -1 and name in self._streamed(first, end)
+            inside = (start >= first or from_input) and last < end
+            if inside and rows_of[name] < self.out.values[name].shape[0]:
+                found[name] = rows_of[name]
+        return found
+
+    def _segment(self, first: int, end: int) -> Instr:
+        out, members = self.out, self.forward[first:end]
+        layer = members[0].layer
+        rows_flow = flow(out, members, self._streamed(first, end))
+        for name, rows in self._rings(first, end, rows_flow.rings).items():
+            out.values[name] = replace(out.values[name], rows=rows)
+        order = np.frombuffer(rows_flow.order, np.uint8)
+        counters = (1, 1, len(members) + 1)
+        operands = {
+            "order": out.const(f"{layer}.order", "u8", order),
+            "rows": out.add(Value(f"{layer}.rows", counters, "u16")),
+        }
+        input_rows = int(np.count_nonzero(order == INPUT_ROW))
+        params = {"members": len(members), "input_rows": input_rows}
+        return Instr("segment", layer, operands, params)
+
+    @staticmethod
+    def _aligned(nbytes: int) -> int:
+        return (nbytes + 3) // 4 * 4

@@ -75,7 +75,7 @@ def run(
     report = out / "report.html"
     write_atomic(report, render(Run.load(out / "chip"), result["bench"]))
     summary = _summary(result, alone, report)
-    show(as_json, summary, lambda: _draw(summary, result))
+    show(as_json, summary, lambda: _draw(summary))
 
 
 def _check_tools() -> None:
@@ -227,7 +227,7 @@ def _summary(result: Mapping[str, Any], alone: Mapping[str, Any], report: Path) 
     }
 
 
-def _draw(summary: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+def _draw(summary: Mapping[str, Any]) -> None:
     grid = table(
         f"accuracy on {summary['test_samples']} held-out samples of the new camera", "", " right"
     )
@@ -251,12 +251,8 @@ def _draw(summary: Mapping[str, Any], result: Mapping[str, Any]) -> None:
     other.add_row("flash: firmware, bytes", f"{flash['firmware']:,}")
     other.add_row("image, bytes", f"{flash['image']:,}")
     other.add_row("instructions a training step", f"{summary['instructions_step']:,}")
-    other.add_row(
-        "samples trained a second over the serial line", f"{summary['samples_per_second']}"
-    )
-    other.add_row(
-        "watched bytes beyond the chip's SRAM that changed", f"{summary['guard_changed']}"
-    )
+    other.add_row("samples trained a second over the link", f"{summary['samples_per_second']}")
+    other.add_row("bytes changed beyond the chip's SRAM", f"{summary['guard_changed']}")
     other.add_row("damaged frames", f"{summary['damaged_frames']}")
     OUT.print(other)
     OUT.print(f"\npicture of the run: {escape(str(summary['report']))}", highlight=False)

@@ -60,8 +60,8 @@ def run(
 ) -> None:
     """Compile forward pass, backward pass, updates and memory layout into one image file.
 
-    Without --calibrate, errors saturate in the first steps of a training run, until their
-    exponents have adapted. Exit code 4 if the image does not fit into --board.
+    Without --calibrate, errors are coarse or saturate in the first steps of a training run, until
+    their exponents have adapted. Exit code 4 if the image does not fit into --board.
 
     Example: mcutrain pack demo --scheme last:4 --calibrate fashion-mnist:train -o demo.mcti
     """

@@ -15,8 +15,9 @@ from mcutrain.compile import compile_program
 from mcutrain.errors import InputError
 from mcutrain.image.pack import pack
 from mcutrain.image.unpack import unpack
-from mcutrain.ir.macs import FORWARD, macs, phase
-from mcutrain.ir.program import CompiledProgram
+from mcutrain.ir.instructions import INSTRUCTIONS
+from mcutrain.ir.macs import DW, DX, FORWARD, REST, macs, phase
+from mcutrain.ir.program import CompiledProgram, Instr
 from mcutrain.plan.scheme import resolve_scheme
 from mcutrain.report.accounting import cost_of, cost_to_dict, trained_parameters
 from mcutrain.report.html import describe_plan, program_of, render
@@ -62,6 +63,11 @@ def test_forward_macs_by_hand() -> None:
     maps = 16 * 8 * 27 + 16 * 8 * 16 + 16 * 16 * 9 + 16 * 16 * 8 + 16 * 8 * 24
     maps += 4 * 24 * 9 + 4 * 24 * 12 + 12 * 4
     assert cost_of(compiled(), 0).macs_forward == maps
+
+
+def test_every_instruction_has_a_phase() -> None:
+    for op in INSTRUCTIONS:
+        assert phase(Instr(op, "layer", {})) in (FORWARD, DX, DW, REST)
 
 
 def test_program_of_an_image_has_the_macs_of_the_one_that_was_packed() -> None:

@@ -101,7 +101,7 @@ def _host_compiler() -> Check:
 
 def _tool(name: str) -> Check:
     try:
-        return Check(name, True, True, tool_version(name))
+        return Check(name, True, True, f"{tool_version(name)} ({find_tool(name)})")
     except McutrainError as error:
         return Check(name, False, True, error.message, error.hint or "make setup")
 

@@ -25,8 +25,9 @@ def run(
     Example: mcutrain inspect demo.mcti
     """
     path = Path(file)
-    if path.is_file() and path.open("rb").read(len(fmt.MAGIC)) == fmt.MAGIC:
-        image = unpack(read_bytes(path, "image"), file)
+    content = read_bytes(path, "file") if path.is_file() else b""
+    if content.startswith(fmt.MAGIC):
+        image = unpack(content, file)
         show(as_json, image_to_dict(image), lambda: _draw_image(image))
     else:
         graph = load_network(file)

@@ -109,8 +109,9 @@ def _run_command(words: list[str]) -> McutrainError | int:
         # Only its sub-classes, which typer does not export, know the option's name.
         message = getattr(error, "format_message", error.__str__)()
         return UsageError(message, hint="mcutrain --help lists commands and options")
-    except BrokenPipeError:
-        raise
+    except SystemExit:
+        # So typer ends when nobody reads our output any more.
+        raise BrokenPipeError from None
     except Exception as error:
         traceback.print_exc()
         return InternalError(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from tests.networks import residual_network
+
 from mcutrain.compile import compile_program
 from mcutrain.ir.instructions import INSTRUCTIONS
 from mcutrain.ir.macs import DW, DX, FORWARD, REST, macs, phase
 from mcutrain.ir.program import Instr
 from mcutrain.plan import Plan
 from mcutrain.plan.scheme import resolve_scheme
-from tests.networks import residual_network
 
 
 def test_every_instruction_belongs_to_a_phase() -> None:

@@ -49,7 +49,6 @@ _RULES: dict[str, tuple[str, Callable[[Program, Instr], int] | None]] = {
     "rescale": (FORWARD, None),
     "gather": (FORWARD, None),
     "segment": (FORWARD, None),
-    "segment": (FORWARD, None),
     "head": (FORWARD, _classifier),
     "loss": (REST, None),
     "head_dx": (DX, _classifier),

@@ -1,4 +1,4 @@
-"""`python -m mcutrain.boards`: build the firmware of every board in the table and list its sizes."""
+"""`python -m mcutrain.boards`: build the firmware of every board in the table, list its sizes."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from mcutrain.image.status import STATUSES
 from mcutrain.image.unpack import unpack
 
 SMALL = "residual-full-4"
-MUTATED = ("residual-full-4", "branches-8")
+MUTATED = ("residual-full-4", "branches-8", "residual-last:2-0")
 EXTREMES = {
     "B": (0, 1, 2, 3, 8, 9, 16, 17, 127, 128, 255),
     "b": (-128, -127, -1, 0, 1, 127),

@@ -29,7 +29,7 @@ from mcutrain.ir.program import (
 )
 from mcutrain.plan.scheme import resolve_scheme
 
-MUTATED = ("residual-full-4", "branches-8")
+MUTATED = ("residual-full-4", "branches-8", "residual-last:2-0")
 BLOCK = 16384
 
 

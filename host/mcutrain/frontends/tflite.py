@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mcutrain.errors import UnsupportedError
 from mcutrain.frontends.tflite_call import Importer
-from mcutrain.frontends.tflite_file import FileModel, FileOperator, read_tflite
+from mcutrain.frontends.tflite_file import FileModel, FileOperator, damage_named, read_tflite
 from mcutrain.frontends.tflite_ops import (
     TRANSLATORS,
     conv2d_weights,
@@ -34,6 +34,11 @@ def import_tflite(path: Path) -> Graph:
         UnsupportedError: an operator or property without a counterpart; names the tensor.
     """
     model = read_tflite(path)
+    with damage_named(path):
+        return _graph(model, path)
+
+
+def _graph(model: FileModel, path: Path) -> Graph:
     made_by = {output: op for op in model.operators for output in op.outputs}
     body = _reachable(model, made_by, model.outputs)
     _check_operators(model, body)

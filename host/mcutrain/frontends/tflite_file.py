@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,9 +145,16 @@ def read_tflite(path: Path) -> FileModel:
         raise InputError("cannot read the network", where=str(path), why=str(error)) from error
     if data[4:8] != IDENTIFIER:
         raise InputError("this is not a TFLite file", where=str(path))
-    try:
+    with damage_named(path):
         return _model(data, str(path))
-    except (struct.error, ValueError, IndexError, KeyError, OverflowError) as error:
+
+
+@contextmanager
+def damage_named(path: Path) -> Iterator[None]:
+    """Turn what reading nonsense raises into an error that names the file."""
+    try:
+        yield
+    except (struct.error, ValueError, LookupError, ArithmeticError) as error:
         raise InputError(
             "the TFLite file is damaged",
             where=str(path),

@@ -22,7 +22,7 @@ from mcutrain.frontends.tflite_call import (
 )
 from mcutrain.frontends.tflite_file import FileOperator, FileTensor
 from mcutrain.frontends.tflite_names import NONE, RELU, RELU6, RELU_N1_TO_1, SAME
-from mcutrain.ir.graph import Array
+from mcutrain.ir.graph import Array, QParams
 
 _STANDALONE = {"RELU": RELU, "RELU_N1_TO_1": RELU_N1_TO_1, "RELU6": RELU6, "QUANTIZE": NONE}
 
@@ -142,24 +142,24 @@ def _concatenation(call: Call) -> Value:
     if len(axes) > 1 or values[0].axes[axis] != "C":
         raise call.refuse("supported along channels only", f"axis {axis} of {sorted(axes)}")
     names = tuple(value.tensor for value in values)
-    joined = call.emit("concat", names, values[0].axes, {})
-    return _requantised(call, joined)
+    return _then_clamp(call, "concat", names, quantisation(call.output), values[0].axes, {})
 
 
-def _requantised(call: Call, value: Value) -> Value:
-    """The value with the output's scale and activation function; a clamp only where needed."""
-    q, limits = quantisation(call.output), call.limits() if call.op.name in ACTIVATION_FIELD else {}
-    limits = limits or FULL_RANGE
-    if call.importer.builder.q(value.tensor) == q and limits == FULL_RANGE:
-        return value
-    return call.emit("clamp", (value.tensor,), value.axes, limits)
+def _then_clamp(
+    call: Call, op: str, inputs: tuple[str, ...], q: QParams, axes: str, attrs: dict[str, Any]
+) -> Value:
+    """An operator that makes scale `q`, and a clamp if the file wants another or an activation."""
+    limits = call.limits() if call.op.name in ACTIVATION_FIELD else FULL_RANGE
+    builder = call.importer.builder
+    if limits == FULL_RANGE and quantisation(call.output) == q:
+        return Value(builder.emit(op, call.name, inputs, q, attrs), axes)
+    name = builder.emit(op, f"{call.name}/{op}", inputs, q, attrs)
+    return call.emit("clamp", (name,), axes, limits)
 
 
 def _pooled(call: Call, op: str, x: Value, axes: str, **attrs: Any) -> Value:
-    """A pool, whose output has its input's scale, and a clamp if the file wants another."""
-    builder = call.importer.builder
-    name = builder.emit(op, call.name, (x.tensor,), builder.q(x.tensor), attrs)
-    return _requantised(call, Value(name, axes))
+    """A pool: its result has its input's scale."""
+    return _then_clamp(call, op, (x.tensor,), call.importer.builder.q(x.tensor), axes, attrs)
 
 
 def _pool(call: Call, op: str) -> Value:
@@ -185,7 +185,22 @@ def _mean(call: Call) -> Value:
     axes = x.axes if keep else "".join(axis for axis in x.axes if axis not in gone)
     height, width, _ = call.importer.builder.tensors[x.tensor].shape
     kernel = (height if "H" in gone else 1, width if "W" in gone else 1)
+    if quantisation(call.output).scale < call.importer.builder.q(x.tensor).scale:
+        return _fine_mean(call, x, axes, kernel)
     return _pooled(call, "avgpool", x, axes, kernel=kernel, stride=(1, 1), pad=NO_PAD)
+
+
+def _fine_mean(call: Call, x: Value, axes: str, kernel: tuple[int, int]) -> Value:
+    """A mean that is stored finer than its input: a depthwise convolution with weights of one.
+
+    An average pool has its input's scale, so that it would round away what the file keeps.
+    """
+    channels = call.importer.builder.tensors[x.tensor].shape[2]
+    ones = np.ones((channels, *kernel, 1), np.int8)
+    scale = np.full(channels, 1 / (kernel[0] * kernel[1]))
+    params = int8_weights(ones, np.zeros(channels, np.int32), scale, call.name).params()
+    attrs = {"stride": (1, 1), "pad": NO_PAD, "groups": channels, **FULL_RANGE}
+    return call.emit("conv2d", (x.tensor,), axes, attrs, **params)
 
 
 def _reshape(call: Call) -> Value:

@@ -28,9 +28,10 @@ h1 { font-size: 26px; margin: 0; } h2 { font-size: 18px; margin: 0 0 12px; }
 p.sub { color: var(--soft); margin: 4px 0 20px; }
 section { background: #fff; border: 1px solid var(--line); border-radius: 10px; padding: 18px 20px;
   margin-top: 18px; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(160px, 1fr)); gap: 12px; }
 .card { background: #fff; border: 1px solid var(--line); border-radius: 10px; padding: 12px 16px; }
-.card b { display: block; font-size: 24px; line-height: 1.25; color: var(--blue); }
+.card b { display: block; font-size: 21px; line-height: 1.3; color: var(--blue);
+  white-space: nowrap; }
 .card span { color: var(--soft); font-size: 13px; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr));
   gap: 8px 20px; }
@@ -212,8 +213,9 @@ def _layers(image: Image, bench: Mapping[str, Any] | None) -> str:
     shown = spent if spent.keys() == work.keys() else {}
     sizes = shown or work
     most = max((sum(row.values()) for row in sizes.values()), default=0) or 1
-    columns = ["layer", *(f" MACs {p}" for p in _PHASES[:3])]
-    columns += [*(f" instr. {p}" for p in _PHASES[:3]), " MAC/instr."] if shown else []
+    heads = [p.partition(" ")[0] for p in _PHASES[:3]]
+    columns = ["layer", *(f" MACs {p}" for p in heads)]
+    columns += [*(f" instr. {p}" for p in heads), " MAC/instr."] if shown else []
     rows = []
     for layer, counts in work.items():
         cells: list[object] = [layer, *(counts[p] or None for p in _PHASES[:3])]

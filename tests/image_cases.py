@@ -11,8 +11,10 @@ from tests.networks import NetworkBuilder, residual_network
 from mcutrain.compile import compile_program
 from mcutrain.engine.build import load
 from mcutrain.engine.memory import GuardedMemory
+from mcutrain.image import format as fmt
 from mcutrain.image.pack import pack
 from mcutrain.ir.graph import Graph, QParams
+from mcutrain.ir.instructions import INSTRUCTIONS
 from mcutrain.ir.program import CompiledProgram
 from mcutrain.plan import Plan
 from mcutrain.plan.scheme import resolve_scheme
@@ -90,7 +92,11 @@ def samples(compiled: CompiledProgram, count: int, seed: int = 0) -> list[tuple[
 
 
 class RawEngine:
-    """The C functions without the Python checks before them: for bytes that are no image."""
+    """The C functions without the Python checks before them: for bytes that are no image.
+
+    While it runs, each instruction may change the bytes of the tensors that it writes (and the
+    exponents and predictors), nothing else in the block: what it did beyond is in `stray`.
+    """
 
     def __init__(self, image: bytes, block_bytes: int) -> None:
         module = load()
@@ -105,6 +111,9 @@ class RawEngine:
                 self._engine, self._image.pointer, len(image), self.block.pointer, block_bytes
             )
         )
+        self.stray: list[tuple[int, list[int]]] = []
+        self._before = self.block.bytes
+        self._allowed: dict[int, np.ndarray] = {}
 
     @property
     def place(self) -> tuple[int, int]:
@@ -114,11 +123,14 @@ class RawEngine:
         """A forward pass and two steps on whatever lies in the block; their statuses."""
         predicted = self._ffi.new("uint32_t *")
         result = self._ffi.new("mct_step_result *")
+        watch = self._ffi.callback("mct_engine_hook", self._watch)
+        self._engine.hook = watch
         self._write()
         statuses = [self.lib.mct_engine_forward(self._engine, predicted)]
         for lr in (0.01, 1e30):
             self._write()
             statuses.append(self.lib.mct_engine_train(self._engine, label, lr, 0.01, result))
+        self._engine.hook = self._ffi.NULL
         return [int(s) for s in statuses]
 
     def _write(self) -> None:
@@ -127,8 +139,39 @@ class RawEngine:
         sample = (bytes(range(256)) * (size // 256 + 1))[:size]
         self.lib.mct_engine_write(self._engine, sample, size)
 
+    def _watch(self, _context: Any, _engine: Any, instruction: int, event: int) -> None:
+        if event == self.lib.MCT_HOOK_BEFORE:
+            self._before = self.block.bytes.copy()
+        elif event == self.lib.MCT_HOOK_AFTER:
+            if instruction not in self._allowed:
+                self._allowed[instruction] = self._written(instruction)
+            changed = self.block.bytes != self._before
+            wrong = np.flatnonzero(changed & ~self._allowed[instruction])
+            if wrong.size:
+                self.stray.append((instruction, wrong.tolist()))
+
+    def _written(self, instruction: int) -> np.ndarray:
+        """Which bytes of the block an instruction may change."""
+        header = fmt.HEADER.unpack(self.original)
+        start = header["program_offset"] + instruction * fmt.INSTRUCTION.size
+        record = fmt.INSTRUCTION.unpack(self.original, start)
+        spec = INSTRUCTIONS[fmt.OP_NAMES[record["op"]]]
+        pairs = zip(spec.slots, record["tensors"], strict=False)
+        tensors = [t for slot, t in pairs if slot.written and t != fmt.NONE]
+        if any(slot.name == "e_x" for slot in spec.slots):
+            tensors += [header["predictor"], header["exponent"]]
+        allowed = np.zeros(self.block.bytes.size, bool)
+        arena = (header["state_bytes"] + 3) // 4 * 4
+        for index in tensors:
+            at = header["tensors_offset"] + index * fmt.TENSOR.size
+            tensor = fmt.TENSOR.unpack(self.original, at)
+            base = 0 if tensor["space"] == fmt.SPACES["state"] else arena
+            allowed[base + tensor["offset"] :][: tensor["bytes"]] = True
+        return allowed
+
     def check(self) -> None:
-        """The guards and the image are what they were."""
+        """The guards and the image are what they were, and no instruction strayed."""
         self.block.check("block")
         self._image.check("image")
         assert self._image.bytes.tobytes() == self.original
+        assert not self.stray

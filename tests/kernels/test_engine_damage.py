@@ -122,10 +122,12 @@ def _set(image: bytes, code: str, at: int, value: float) -> bytes:
 @pytest.mark.parametrize("name", MUTATED)
 def test_every_field_at_its_extremes_is_refused_or_harmless(name: str) -> None:
     image = packed(name)
-    attempts = [
-        _set(image, code, at, value) for code, at in _fields(image) for value in EXTREMES[code]
-    ]
-    statuses = {_attempt(bad) for bad in attempts}
+    rng = random.Random(4)
+    statuses = {
+        _attempt(_set(image, code, at, value))
+        for code, at in _fields(image)
+        for value in rng.sample(EXTREMES[code], 4)
+    }
     # The verifier distinguishes what is wrong, and changes nobody minds (an rng id) run.
     assert statuses >= {0, -11, -20, -22, -24, -25, -27, -28, -29, -30, -31, -36}
 

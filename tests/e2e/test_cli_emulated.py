@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from itertools import islice
 from pathlib import Path
@@ -177,3 +181,53 @@ def test_run_may_change_its_device_on_the_way(
     ask(capsys, "train", "--resume", "--out", part, "--device", NETDUINO)
     whole = tmp_path / "whole" / "state-24.bin"
     assert (part / "state-24.bin").read_bytes() == whole.read_bytes()
+
+
+def long_run(capsys: pytest.CaptureFixture[str], net: Path, run: Path) -> subprocess.Popen[str]:
+    """A run on the emulated board that has done a few steps, in a process group of its own."""
+    x = np.random.default_rng(1).normal(0, 1, (30, 16, 16, 3)).astype(np.float32)
+    np.savez(run.with_name("d.npz"), x=x, y=np.arange(30) % 4)
+    image = run.with_name("small.mcti")
+    ask(capsys, "pack", net, "-o", image)
+    words = ["train", image, "--data", f"npz:{run.with_name('d.npz')}", "--steps", 5000]
+    words += ["--out", run, "--device", NETDUINO, "--json"]
+    code = "from mcutrain.cli import main; main()"
+    command = [sys.executable, "-c", code, *map(str, words)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0)
+    log = run / "log.jsonl"
+    deadline = time.monotonic() + 120
+    while not log.is_file() or log.read_bytes().count(b"\n") < 5:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return process
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the emulator in /proc")
+def test_run_whose_board_dies_says_how_to_go_on(
+    capsys: pytest.CaptureFixture[str], net: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    with long_run(capsys, net, run) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        for pid in children.split():
+            os.kill(int(pid), signal.SIGKILL)
+        assert process.stdout is not None
+        error = json.loads(process.stdout.read())
+    assert process.returncode == error["exit_code"] == 5
+    assert "emulator ended" in error["message"]
+    assert f"mcutrain train --resume --out {run} --device {NETDUINO}" in error["hint"]
+
+
+def test_ctrl_c_in_a_terminal_reaches_only_python(
+    capsys: pytest.CaptureFixture[str], net: Path, tmp_path: Path
+) -> None:
+    """The terminal signals the whole process group; the board must live until its state is read."""
+    run = tmp_path / "run"
+    with long_run(capsys, net, run) as process:
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stdout is not None
+        error = json.loads(process.stdout.read())
+    assert process.returncode == error["exit_code"] == 8
+    done = json.loads((run / "checkpoint.json").read_text())["step"]
+    assert done == (run / "log.jsonl").read_bytes().count(b"\n") >= 5

@@ -21,6 +21,7 @@ from mcutrain.ir.serialize import save
 COMMANDS = [c.name for c in app.registered_commands]
 # For each command, arguments that end in an error of the input, and its exit code.
 FAILING: dict[str, tuple[list[str], int]] = {
+    "import": (["absent.tflite", "-o", "x.net.npz"], 3),
     "quantize": (["no.such.module:f", "--data", "npz:/absent", "-o", "x.net.npz"], 3),
     "plan": (["absent.net.npz"], 3),
     "pack": (["absent.net.npz", "-o", "x.mcti"], 3),
@@ -59,20 +60,8 @@ def net(tmp_path: Path) -> Path:
 
 
 def test_all_commands_of_the_issue_are_there() -> None:
-    wanted = [
-        "doctor",
-        "quantize",
-        "plan",
-        "pack",
-        "inspect",
-        "train",
-        "eval",
-        "pull",
-        "bench",
-        "report",
-        "demo",
-    ]
-    assert wanted == COMMANDS
+    wanted = {"doctor", "quantize", "plan", "pack", "inspect", "train", "eval", "pull", "report"}
+    assert wanted | {"bench", "import", "demo"} == set(COMMANDS)
     assert sorted(FAILING) == sorted(COMMANDS)
 
 
@@ -155,6 +144,17 @@ def test_plan_prints_what_trains_and_every_byte(cli: RunCli, net: Path) -> None:
     code, out, _ = cli("plan", net, "--scheme", "last:2", "--fraction-bits", 4)
     assert code == 0
     assert f"{board['sram']:,}" in out
+
+
+def test_import_writes_a_network_once(cli: RunCli, tmp_path: Path, refdata: Path) -> None:
+    source, out = refdata / "mcunet-vww-r80-int8.tflite", tmp_path / "vww.net.npz"
+    code, text, _ = cli("import", source, "-o", out, "--json")
+    assert code == 0
+    assert json.loads(text)["layers"] > 10
+    assert cli("plan", out, "--scheme", "head")[0] == 0
+    code, text, _ = cli("import", out, "-o", tmp_path / "again.net.npz", "--json")
+    assert code == 3
+    assert "already" in json.loads(text)["message"]
 
 
 def test_plan_refuses_what_does_not_fit_with_numbers(cli: RunCli, net: Path) -> None:

@@ -139,8 +139,8 @@ def measure(board: Board, compiled: CompiledProgram, image: bytes, samples: Samp
 def _train(board: Bench, compiled: CompiledProgram, labels: Sequence[int], flags: int) -> list[Any]:
     classes = compiled.program.values[compiled.program.logits].count
     steps = []
-    for number, (offset, label) in enumerate(zip(board.samples, labels, strict=True)):
-        board.session.sample_from_memory(offset)
+    for number, label in enumerate(labels):
+        board.session.sample_from_memory(board.samples[number % len(board.samples)])
         last = number == len(labels) - 1
         steps.append(board.session.step(label % classes, _RATE, _RATE, flags if last else 0))
     return steps[1:]

@@ -37,7 +37,8 @@ ERR = Console(stderr=True)
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Net = Annotated[str, typer.Argument(help="A quantised network: a file, or a name under models/.")]
 Scheme = Annotated[
-    str, typer.Option(help="What trains: head, bias:K, last:K, full, or a scheme file.")
+    str,
+    typer.Option(help="What trains: head, bias:K, last:K, full, a published scheme, or a file."),
 ]
 FractionBits = Annotated[
     int | None, typer.Option(help="Extra bits a trained weight keeps: 0, 4 or 8.")
@@ -56,7 +57,7 @@ Data = Annotated[str, typer.Option(help="Samples, for example fashion-mnist:test
 def show(as_json: bool, data: Mapping[str, Any], render: Callable[[], object]) -> None:
     """Print a result: as JSON, or as `render` draws it on `OUT`."""
     if as_json:
-        sys.stdout.write(json.dumps(data, indent=2) + "\n")
+        sys.stdout.write(json.dumps(data, indent=2, allow_nan=False) + "\n")
     else:
         render()
 

@@ -22,7 +22,7 @@ class Bench:
     """A booted board: the image is open in its flash partition, samples lie behind it.
 
     Attributes:
-        samples: offset of each sample in the partition.
+        samples: offsets of the samples in the partition, of as many as there was room for.
     """
 
     firmware: Firmware
@@ -38,17 +38,19 @@ def bench(board: Board, image: bytes, pool_bytes: int, samples: Sequence[bytes])
         board: an emulated board.
         image: bytes of the image.
         pool_bytes: what the firmware gets for state, arena and records.
-        samples: input bytes, put into flash by the emulator.
+        samples: input bytes, put into flash by the emulator; all or only the first ones.
 
     Raises:
         McutrainError: it does not fit, a tool is missing, or the board does not answer.
     """
     flash = bytearray(image)
-    offsets = []
+    offsets: list[int] = []
     for sample in samples:
-        flash.extend(bytes(-len(flash) % _ALIGN))
-        offsets.append(len(flash))
-        flash.extend(sample)
+        start = -(-len(flash) // _ALIGN) * _ALIGN
+        if offsets and start + len(sample) > board.image.size:
+            break  # the first ones will do
+        flash.extend(bytes(start - len(flash)) + sample)
+        offsets.append(start)
     firmware = build_firmware(board, pool_bytes=pool_bytes)
     with tempfile.TemporaryDirectory(prefix="mcutrain-") as folder:
         path = Path(folder) / "flash.bin"

@@ -17,6 +17,7 @@ from mcutrain.cli import (
     demo,
     doctor,
     evaluate,
+    import_network,
     inspect,
     pack,
     plan,
@@ -49,6 +50,7 @@ app = typer.Typer(
 
 for _name, _run in (
     ("doctor", doctor.run),
+    ("import", import_network.run),
     ("quantize", quantize.run),
     ("plan", plan.run),
     ("pack", pack.run),

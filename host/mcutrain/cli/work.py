@@ -15,7 +15,7 @@ from mcutrain.cli.common import progress
 from mcutrain.cli.evaluate import run_evaluation
 from mcutrain.cli.interrupt import Stopper
 from mcutrain.data import Dataset
-from mcutrain.errors import InputError, InterruptedRunError
+from mcutrain.errors import InputError, InterruptedRunError, LinkError
 from mcutrain.files import make_folder, write_atomic
 from mcutrain.image.unpack import unpack
 from mcutrain.link.session import Session
@@ -106,9 +106,15 @@ class Work:
         return self._go_on(session, checkpoint)
 
     def _go_on(self, session: Session, checkpoint: Checkpoint) -> Mapping[str, Any]:
-        self._evaluate(session, "before")
-        self._train(session, checkpoint.step)
-        self._evaluate(session, "after")
+        try:
+            self._evaluate(session, "before")
+            self._train(session, checkpoint.step)
+            self._evaluate(session, "after")
+        except KeyboardInterrupt:  # a second Ctrl-C, while the device was being waited for
+            raise self._stopped() from None
+        except LinkError as error:
+            error.hint = "; then ".join(h for h in (error.hint, self._command()) if h)
+            raise
         self._info["stats"] = asdict(session.stats())
         self._save_info()
         return self._info
@@ -150,13 +156,17 @@ class Work:
         Checkpoint(done, session.read_state()).save(self._out)
 
     def _stopped(self) -> InterruptedRunError:
-        command = ["mcutrain", "train", "--resume", "--out", str(self._out)]
         return InterruptedRunError(
             "stopped",
             where=str(self._out),
             why="by the user; what was trained so far is saved",
-            hint=shlex.join([*command, "--device", self._device]),
+            hint=self._command(),
         )
+
+    def _command(self) -> str:
+        """What goes on with this run."""
+        words = ["mcutrain", "train", "--resume", "--out", str(self._out)]
+        return shlex.join([*words, "--device", self._device])
 
     def _save_info(self) -> None:
         write_atomic(self._out / RUN, json.dumps(self._info, indent=2) + "\n")

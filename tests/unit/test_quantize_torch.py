@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from models import ARCHITECTURES
+from tests.architectures import CASES, settled
 from tests.float_networks import assert_each_node_rounds_once, run
 
 from mcutrain.compile import compile_program
@@ -30,26 +31,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-SIZES: dict[str, tuple[tuple[int, int, int], ...]] = {
-    "mlp": ((1, 28, 28), (3, 9, 7), (1, 16, 16)),
-    "lenet": ((1, 28, 28), (3, 32, 32), (1, 15, 13)),
-    "imu_cnn": ((6, 128, 1), (3, 64, 1), (1, 33, 1)),
-    "dscnn": ((1, 49, 10), (1, 25, 10), (3, 31, 9)),
-    "resnet8": ((3, 32, 32), (1, 15, 15), (3, 17, 24)),
-    "mcunet": ((1, 28, 28), (3, 32, 32), (1, 15, 17)),
-}
-CASES = [(name, size) for name in ARCHITECTURES for size in SIZES[name]]
-
-
-def settled(module: Any, shape: tuple[int, int, int]) -> Any:
-    """Batch norms with the statistics of uniform data, as if trained on it."""
-    module.train()
-    with torch.no_grad():
-        for _ in range(10):
-            module(torch.rand(8, *shape))
-    return module.eval()
 
 
 def logits(graph: Graph, xs: Array) -> Array:

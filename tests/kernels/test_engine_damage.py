@@ -13,11 +13,14 @@ from collections.abc import Iterator
 
 import pytest
 from tests.image_cases import RawEngine, case, packed
+from tests.networks import NetworkBuilder
 
+from mcutrain.compile import compile_program
 from mcutrain.image import format as fmt
-from mcutrain.image.pack import seal
+from mcutrain.image.pack import pack, seal
 from mcutrain.image.status import STATUSES
 from mcutrain.image.unpack import unpack
+from mcutrain.plan.scheme import resolve_scheme
 
 SMALL = "residual-full-4"
 MUTATED = ("residual-full-4", "branches-8", "residual-last:2-0")
@@ -48,32 +51,36 @@ def _attempt(image: bytes) -> int:
 def test_one_changed_byte_at_every_place_is_refused(name: str) -> None:
     image = packed(name)
     assert len(image) < 32768
+    assert RawEngine(image, 16384).status == 0
     rng = random.Random(1)
     for at in range(len(image)):
         bad = bytearray(image)
         bad[at] ^= rng.randrange(1, 256)
-        assert RawEngine(bytes(bad), 64).status != 0, at
+        assert RawEngine(bytes(bad), 16384).status != 0, at
 
 
-def test_one_changed_bit_at_a_thousand_places_of_a_large_image_is_refused() -> None:
-    image = packed(SMALL)
-    tail = random.Random(2).randbytes(400_000)
-    header = fmt.HEADER.unpack(image)
-    large = bytearray(image + tail)
-    # The added bytes become metadata: the executor does not read it, only the CRC covers it.
-    for name, value in (("image_bytes", len(large)), ("metadata_bytes", 0)):
-        struct.pack_into("<I", large, fmt.HEADER.offset(name), value)
-    struct.pack_into(
-        "<I", large, fmt.HEADER.offset("metadata_bytes"), len(large) - header["metadata_offset"]
-    )
-    good = seal(bytes(large))
-    assert RawEngine(good, 16384).status == 0
+def large_image() -> bytes:
+    """An MCUNet-like network of more than 500 KB."""
+    b = NetworkBuilder((32, 32, 3), 6, "large")
+    x = b.conv("stem", "x", 16, 3, 2, 1, relu=True)
+    for i, c in enumerate((48, 80, 112, 160)):
+        y = b.conv(f"b{i}.pw1", x, 4 * c, relu=True)
+        y = b.conv(f"b{i}.dw", y, 4 * c, 5, 1 + i % 2, 2, groups=4 * c, relu=True)
+        x = b.conv(f"b{i}.pw2", y, c)
+    graph = b.head(b.global_pool("pool", x), 10)
+    return pack(compile_program(graph, resolve_scheme(graph, "last:2")))
+
+
+def test_one_changed_byte_at_a_thousand_places_of_a_large_image_is_refused() -> None:
+    image = large_image()
+    assert len(image) >= 500_000
+    assert RawEngine(image, 1 << 20).status == 0
     rng = random.Random(3)
     for _ in range(1000):
-        at = rng.randrange(len(good))
-        bad = bytearray(good)
-        bad[at] ^= 1 << rng.randrange(8)
-        assert RawEngine(bytes(bad), 64).status != 0, at
+        at = rng.randrange(len(image))
+        bad = bytearray(image)
+        bad[at] ^= rng.randrange(1, 256)
+        assert RawEngine(bytes(bad), 1 << 20).status != 0, at
 
 
 def test_cut_and_extended_images_are_refused() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.networks import residual_network
 
@@ -253,6 +254,28 @@ def test_unwritable_output_leaves_nothing(
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("code", "kind", "word"),
+    [
+        ("def f(): return 1 / 0", 3, "ZeroDivisionError"),
+        ("def g(): pass", 3, "AttributeError"),
+        ("import torch\ndef f(): pass", 6, "pip install"),
+        ("def f(:", 3, "SyntaxError"),
+    ],
+)
+def test_model_that_cannot_be_loaded(
+    cli: RunCli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, kind: int, word: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    (tmp_path / "mine.py").write_text(code)
+    np.savez(tmp_path / "d.npz", x=np.zeros((2, 4), np.float32), y=[0, 1])
+    words = [f"{tmp_path}/mine.py:f", "--data", f"npz:{tmp_path}/d.npz", "-o", tmp_path / "x.npz"]
+    got, out, _ = cli("quantize", *words, "--json")
+    data = json.loads(out)
+    assert got == kind
+    assert word in f"{data['why']} {data['hint']}"
+
+
 def test_interrupt_has_its_own_exit_code(
     cli: RunCli, net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -287,8 +310,6 @@ def test_device_that_does_not_answer_has_the_exit_code_of_the_link(
     image = tmp_path / "small.mcti"
     cli("pack", net, "-o", image)
     data = tmp_path / "d.npz"
-    import numpy as np
-
     np.savez(data, x=np.zeros((2, 8, 8, 3), np.float32), y=[0, 1])
     monkeypatch.setattr(evaluate_command, "open_with_image", silence)
     code, out, _ = cli("eval", image, "--data", f"npz:{data}", "--device", "x", "--json")

@@ -31,6 +31,7 @@ from mcutrain.compile import compile_program
 from mcutrain.image.pack import pack
 from mcutrain.ir.macs import macs, phase
 from mcutrain.ir.program import CompiledProgram
+from mcutrain.link import StepResult
 from mcutrain.link.wire import RunFlag
 from mcutrain.plan.scheme import resolve_scheme
 from mcutrain.trainer import calibrated
@@ -50,7 +51,6 @@ class Measured:
 
     forward: tuple[int, ...]
     backward: tuple[int, ...]
-    profile: tuple[int, ...]
     ram: dict[str, int]
     firmware_flash: int
     text: int
@@ -89,7 +89,7 @@ def run(
     image = pack(compiled)
     check_fit(fit(board, compiled.pool_bytes, len(image)), board, compiled)
     measured = measure(board, compiled, image, samples)
-    rows = layer_rows(compiled, measured.profile)
+    rows = profile(board, compiled, image, samples)
     result: dict[str, Any] = {
         "network": graph.name,
         "scheme": scheme,
@@ -113,30 +113,45 @@ def run(
 
 
 def measure(board: Board, compiled: CompiledProgram, image: bytes, samples: Samples) -> Measured:
-    """Run steps on an emulated board, then once more with room to record each instruction."""
-    inputs = [sample for sample, _ in samples[:_STEPS]]
-    labels = [label for _, label in samples[:_STEPS]]
-    pool = compiled.pool_bytes
-    with bench(board, image, pool, inputs) as exact:
-        steps = _train(exact, compiled, labels, 0)
-        stats = exact.session.stats()
-        events = exact.session.info.counter.events
-        sizes = exact.firmware.sizes
-    instructions = len(compiled.program.instrs)
-    with bench(board, image, pool + 4 * instructions, inputs) as roomy:
-        _train(roomy, compiled, labels, RunFlag.PROFILE)
-        profile = roomy.session.ticks(instructions)
+    """Run steps on an emulated board whose pool has just the size that the image needs."""
+    with bench(board, image, compiled.pool_bytes, _inputs(samples)) as booted:
+        steps = _train(booted, compiled, samples, 0)
+        stats = booted.session.stats()
+        events = booted.session.info.counter.events
+        sizes = booted.firmware.sizes
     return Measured(
         tuple(events(s.ticks_forward) for s in steps),
         tuple(events(s.ticks_backward) for s in steps),
-        tuple(events(t) for t in profile),
         {"pool": sizes.pool, "static": sizes.data + sizes.bss, "stack": stats.stack_used},
         sizes.flash_bytes,
         sizes.text,
     )
 
 
-def _train(board: Bench, compiled: CompiledProgram, labels: Sequence[int], flags: int) -> list[Any]:
+def profile(
+    board: Board, compiled: CompiledProgram, image: bytes, samples: Samples
+) -> list[dict[str, Any]]:
+    """MACs and instructions by layer and phase, of the last of the same steps.
+
+    The records need room in the pool, so that this is another run than `measure`.
+    """
+    instructions = len(compiled.program.instrs)
+    pool = compiled.pool_bytes + 4 * instructions
+    with bench(board, image, pool, _inputs(samples)) as booted:
+        _train(booted, compiled, samples, RunFlag.PROFILE)
+        events = booted.session.info.counter.events
+        spent = [events(ticks) for ticks in booted.session.ticks(instructions)]
+    return layer_rows(compiled, spent)
+
+
+def _inputs(samples: Samples) -> list[bytes]:
+    return [sample for sample, _ in samples[:_STEPS]]
+
+
+def _train(
+    board: Bench, compiled: CompiledProgram, samples: Samples, flags: int
+) -> list[StepResult]:
+    labels = [label for _, label in samples[:_STEPS]]
     classes = compiled.program.values[compiled.program.logits].count
     steps = []
     for number, label in enumerate(labels):
@@ -146,17 +161,17 @@ def _train(board: Bench, compiled: CompiledProgram, labels: Sequence[int], flags
     return steps[1:]
 
 
-def layer_rows(compiled: CompiledProgram, profile: Sequence[int]) -> list[dict[str, Any]]:
-    """MACs and instructions by layer and phase, in the order in which they run."""
+def layer_rows(compiled: CompiledProgram, spent: Sequence[int]) -> list[dict[str, Any]]:
+    """Sums by layer and phase, in the order in which they run; `spent` has one an instruction."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    for instr, count in zip(compiled.program.instrs, profile, strict=True):
+    for instr, count in zip(compiled.program.instrs, spent, strict=True):
         key = (instr.layer, phase(instr))
         row = rows.setdefault(key, {"layer": key[0], "phase": key[1], "macs": 0, "instructions": 0})
         row["macs"] += macs(compiled.program, instr)
         row["instructions"] += count
     for row in rows.values():
-        spent = row["instructions"]
-        row["macs_per_instruction"] = round(row["macs"] / spent, 4) if spent else None
+        count = row["instructions"]
+        row["macs_per_instruction"] = round(row["macs"] / count, 4) if count else None
     return list(rows.values())
 
 

@@ -20,9 +20,9 @@ from mcutrain.boards.budgets import Fit, fit
 from mcutrain.boards.build import Firmware, build_firmware
 from mcutrain.boards.emulate import EmulatedBoard, image_preload
 from mcutrain.boards.table import Board, get_board
-from mcutrain.cli.bench import layer_rows, measure
+from mcutrain.cli.bench import profile
 from mcutrain.cli.common import ERR, OUT, ROOT, Json, load_network, open_with_image, show, table
-from mcutrain.cli.doctor import all_checks
+from mcutrain.cli.doctor import DEMO_DATA, all_checks
 from mcutrain.cli.interrupt import Stopper
 from mcutrain.cli.pack import CALIBRATION_SAMPLES, samples_of
 from mcutrain.cli.plan import check_fit
@@ -33,6 +33,7 @@ from mcutrain.files import make_folder, write_atomic
 from mcutrain.image.pack import pack
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.program import CompiledProgram
+from mcutrain.link import Counter
 from mcutrain.link.session import Session
 from mcutrain.plan.scheme import resolve_scheme
 from mcutrain.report.html import render
@@ -44,7 +45,7 @@ _ALIGN = 16  # of an image in SRAM
 
 
 def run(
-    steps: Annotated[int, typer.Option(help="Training steps, one sample each.")] = 600,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps, one sample each.")] = 600,
     device: Annotated[str, typer.Option(help="An emulated board.")] = BOARD,
     out: Annotated[Path, typer.Option(help="Folder for image, runs and report.")] = (
         ROOT / "build" / "demo"
@@ -80,7 +81,8 @@ def run(
 
 def _check_tools() -> None:
     """The checks of `mcutrain doctor`: what is missing is named before anything starts."""
-    lacking = [c for c in all_checks() if not c.ok and (c.needed or c.name == "matplotlib")]
+    wanted = ("matplotlib", DEMO_DATA)
+    lacking = [c for c in all_checks() if not c.ok and (c.needed or c.name in wanted)]
     if lacking:
         raise ToolchainError(
             f"the demo needs {', '.join(c.name for c in lacking)}",
@@ -108,7 +110,7 @@ class _Parts:
 
     def say(self, text: str) -> None:
         if not self.quiet:
-            ERR.print(text, highlight=False)
+            ERR.print(text, highlight=False, soft_wrap=True)
 
     def compiled(self, scheme: str) -> CompiledProgram:
         plan = resolve_scheme(self.graph, scheme)
@@ -137,10 +139,10 @@ class _Parts:
         image = pack(compiled)
         fits, in_sram = _place(self.board, compiled, image)
         check_fit(fits, self.board, compiled)
-        self.say(f"counting the instructions of a step on {self.board.id}")
+        self.say(f"counting the instructions of each layer on {self.board.id}")
         data = mcutrain.data.open(self.demo.TRAIN)
         samples = list(samples_of(self.graph, data, CALIBRATION_SAMPLES))
-        measured = measure(self.board, compiled, image, samples)
+        layers = profile(self.board, compiled, image, samples)
         work = self.work("chip", image, self.demo.LEARNING_RATE, self.board.id)
         where = "over its serial port into SRAM" if in_sram else "in its flash partition"
         self.say(f"booting {self.board.id}; its image goes {where} ({len(image):,} bytes)")
@@ -149,10 +151,7 @@ class _Parts:
             result = dict(work.start(session))
         result["memory"] = _memory_rows(compiled, image, fits, firmware, result["stats"], in_sram)
         result["flash"] = {"firmware": firmware.sizes.flash_bytes, "image": len(image)}
-        result["bench"] = {
-            "instructions_step": measured.step,
-            "layers": layer_rows(compiled, measured.profile),
-        }
+        result["bench"] = {"layers": layers}
         return result
 
 
@@ -209,6 +208,8 @@ def _memory_rows(
 def _summary(result: Mapping[str, Any], alone: Mapping[str, Any], report: Path) -> dict[str, Any]:
     records = Run.load(report.parent / "chip").steps
     seconds = sum(r["seconds"] for r in records)
+    ticks = sum(r["ticks_forward"] + r["ticks_backward"] for r in records)
+    counter = Counter(**result["device"]["counter"])
     return {
         "board": result["device"]["name"],
         "test_samples": result["before"]["total"],
@@ -219,8 +220,8 @@ def _summary(result: Mapping[str, Any], alone: Mapping[str, Any], report: Path) 
         "memory": result["memory"],
         "flash_bytes": sum(result["flash"].values()),
         "flash": result["flash"],
-        "instructions_step": result["bench"]["instructions_step"],
-        "samples_per_second": round(len(records) / seconds, 2) if seconds else None,
+        "instructions_step": counter.events(round(ticks / len(records))),
+        "samples_per_second": round(len(records) / seconds, 2),
         "guard_changed": result["stats"]["guard_changed"],
         "damaged_frames": result["stats"]["damaged"],
         "report": str(report),

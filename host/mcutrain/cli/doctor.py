@@ -19,9 +19,11 @@ from mcutrain.boards.table import BOARDS
 from mcutrain.boards.toolchain import GCC, QEMU, find_tool, tool_version
 from mcutrain.boards.toolchain import run as run_tool
 from mcutrain.cli.common import OUT, ROOT, Json, reference_data, show, table
+from mcutrain.data import fashion
 from mcutrain.errors import McutrainError, ToolchainError
 
 _TIMEOUT_S = 60.0
+DEMO_DATA = "demo data"
 # What mcutrain imports from each package, with the extra that brings it; "" is always needed.
 _PACKAGES = (
     ("numpy", ""),
@@ -69,6 +71,7 @@ def all_checks() -> Iterator[Check]:
     yield _tool(GCC)
     yield from _emulator()
     yield _tried("host engine", _engine, "make engine", needed=True)
+    yield _demo_data()
     yield _reference_data()
     yield _serial_ports()
 
@@ -123,6 +126,13 @@ def _engine() -> str:
     from mcutrain.engine import build
 
     return str(build.build())
+
+
+def _demo_data() -> Check:
+    there = fashion.DIRECTORY.is_dir()
+    found = str(fashion.DIRECTORY) if there else "no Fashion-MNIST: `mcutrain demo` needs it"
+    hint = "apt-get install -y --no-install-recommends dataset-fashion-mnist"
+    return Check(DEMO_DATA, there, False, found, hint)
 
 
 def _reference_data() -> Check:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +17,7 @@ from mcutrain.cli.common import OUT, ROOT, Data, Json, show, table
 from mcutrain.compile import compile_program
 from mcutrain.data import Dataset
 from mcutrain.engine.engine import Engine
-from mcutrain.errors import InputError, UsageError
+from mcutrain.errors import InputError, ToolchainError, UsageError
 from mcutrain.frontends.torch import from_torch
 from mcutrain.image.pack import pack
 from mcutrain.ir.graph import Array, Graph
@@ -48,7 +47,7 @@ def run(
     Example: mcutrain quantize models.demo:load --data fashion-mnist:train -o demo.net.npz
     """
     samples = mcutrain.data.open(data)
-    module = load_function(model)()
+    module = load_model(model)
     title = name or output.name.removesuffix(".npz").removesuffix(".net")
     height, width, channels = samples.shape
     shape = (channels,) if (height, width) == (1, 1) else (channels, height, width)
@@ -66,12 +65,13 @@ def run(
     show(as_json, summary, lambda: _draw(output, rows, agreement))
 
 
-def load_function(place: str) -> Callable[[], Any]:
-    """The function that MODULE:FUNCTION or FILE.py:FUNCTION names.
+def load_model(place: str) -> Any:
+    """What the function that MODULE:FUNCTION or FILE.py:FUNCTION names returns.
 
     Raises:
         UsageError: it is not of this form.
-        InputError: there is no such module or function, or importing it fails.
+        InputError: there is no such module or function, or it fails.
+        ToolchainError: it needs PyTorch, which is not installed.
     """
     source, colon, function = place.rpartition(":")
     if not colon or not source or not function:
@@ -81,12 +81,15 @@ def load_function(place: str) -> Callable[[], Any]:
             sys.path.insert(0, folder)
     try:
         module = _from_file(source) if source.endswith(".py") else importlib.import_module(source)
-        found: Callable[[], Any] = getattr(module, function)
-    except Exception as error:  # importing runs the user's code
+        return getattr(module, function)()
+    except Exception as error:  # this runs the user's code
+        if isinstance(error, ImportError) and error.name == "torch":
+            raise ToolchainError(
+                "PyTorch is not installed", where=place, hint="pip install 'mcutrain[torch]'"
+            ) from error
         raise InputError(
             "cannot load the model", where=place, why=f"{type(error).__name__}: {error}"
         ) from error
-    return found
 
 
 def _from_file(source: str) -> Any:

@@ -1,4 +1,5 @@
-"""From a PyTorch module to a trained int8 network, six architectures at three sizes (T07)."""
+"""From a PyTorch module to a trained int8 network, six architectures at three sizes (T07);
+an int8 ResNet can be differentiated (T03)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def shades(compiled: CompiledProgram) -> list[tuple[bytes, int]]:
 
 @pytest.mark.parametrize("scheme", ["last:2", "full"])
 @pytest.mark.parametrize(("name", "size"), CASES)
-def test_t07_every_architecture_trains_as_the_reference(name: str, size: Size, scheme: str) -> None:
+def test_t03_t07_every_architecture_trains_as_the_reference(
+    name: str, size: Size, scheme: str
+) -> None:
     graph = quantised(name, size)
     compiled = compile_program(graph, resolve_scheme(graph, scheme), seed=1)
     data = shades(compiled)

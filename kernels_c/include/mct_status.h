@@ -11,7 +11,7 @@ typedef enum {
 
     /* the block of memory and calls of the executor */
     MCT_ERR_ALIGNMENT = -10,   /* image or block does not start on a multiple of 4 */
-    MCT_ERR_MEMORY = -11,      /* the block is smaller than state and arena */
+    MCT_ERR_MEMORY = -11,      /* the block is absent or smaller than state and arena */
     MCT_ERR_LABEL = -12,       /* label >= classes */
     MCT_ERR_RATE = -13,        /* a learning rate is negative or not finite */
     MCT_ERR_NO_TRAINING = -14, /* the image has no backward program */

@@ -16,6 +16,7 @@ from tests.image_cases import RawEngine, case, packed
 from tests.networks import NetworkBuilder
 
 from mcutrain.compile import compile_program
+from mcutrain.engine.build import load
 from mcutrain.image import format as fmt
 from mcutrain.image.pack import pack, seal
 from mcutrain.image.status import STATUSES
@@ -91,11 +92,23 @@ def test_cut_and_extended_images_are_refused() -> None:
         assert RawEngine(image + more, 16384).status == -20
 
 
-def test_a_block_that_is_too_small_is_refused() -> None:
+def test_t24_a_block_that_is_too_small_is_refused() -> None:
     need = case(SMALL).pool_bytes
     assert RawEngine(packed(SMALL), need).status == 0
     assert RawEngine(packed(SMALL), need - 1).status == -11
     assert RawEngine(packed(SMALL), 0).status == -11
+
+
+def test_t24_neither_image_nor_block_may_be_null() -> None:
+    image = packed(SMALL)
+    engine = RawEngine(image, 16384)
+    module = load()
+    opened, null = module.ffi.new("mct_engine *"), module.ffi.NULL
+    held, block = module.ffi.new("uint32_t[]", len(image) // 4 + 1), engine.block.pointer
+    module.ffi.memmove(held, image, len(image))
+    assert module.lib.mct_engine_open(opened, held, len(image), block, 16384) == 0
+    assert module.lib.mct_engine_open(opened, held, len(image), null, 16384) == -11
+    assert module.lib.mct_engine_open(opened, null, len(image), block, 16384) == -21
 
 
 def _records(image: bytes) -> Iterator[tuple[fmt.Layout, int]]:

@@ -12,7 +12,7 @@ mct_status mct_engine_open(mct_engine *engine, const void *image, uint32_t size,
         return status;
     if ((uintptr_t)memory % 4 != 0)
         return MCT_ERR_ALIGNMENT;
-    if (mct_image_block_bytes(&engine->image) > bytes)
+    if (memory == NULL || mct_image_block_bytes(&engine->image) > bytes)
         return MCT_ERR_MEMORY;
     engine->state = memory;
     engine->arena = engine->state + ((engine->image.header->state_bytes + 3u) & ~3u);

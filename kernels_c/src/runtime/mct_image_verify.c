@@ -1,3 +1,5 @@
+#include <stddef.h>
+
 #include "verify.h"
 
 static void view_of(mct_image *view, const void *data)
@@ -16,6 +18,8 @@ mct_status mct_image_verify(const void *data, uint32_t size, mct_image *view,
 {
     error->index = 0;
     error->detail = 0;
+    if (data == NULL)
+        return MCT_ERR_MAGIC;
     if ((uintptr_t)data % 4 != 0)
         return MCT_ERR_ALIGNMENT;
     MCT_TRY(mct_verify_header(data, size, error));

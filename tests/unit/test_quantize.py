@@ -201,7 +201,7 @@ def test_a_bias_too_large_for_its_weights_raises_the_weight_scale() -> None:
     assert_each_node_rounds_once(quantised, run(quantised, xs))
 
 
-def test_an_accumulator_without_room_names_the_layer() -> None:
+def test_t41_an_accumulator_without_room_names_the_layer() -> None:
     net = FloatNet(x=(3, 1, 60000))
     net.node("linear", "wide", "x", weight=np.ones((1, 1, 1, 180000)))
     graph = net.done("wide")

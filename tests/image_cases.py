@@ -37,6 +37,15 @@ def branches_network() -> Graph:
     return b.head(x, 3)
 
 
+def pools_network() -> Graph:
+    """Pools beside a residual: their errors take the skip's in."""
+    b = NetworkBuilder((6, 5, 3), 9, "pools")
+    x = b.conv("first", "x", 5, 3, 1, 1)
+    x = b.add("one", x, b.pool("avgpool", "mean", x, 3, 1, 1))
+    x = b.add("two", x, b.pool("maxpool", "max", x, 3, 1, 1))
+    return b.head(b.conv("last", x, 4, relu=True), 3)
+
+
 def partial_plan(graph: Graph, bits: int) -> Plan:
     """Some input channels of dense and depthwise layers: permutations, gathers, channel tables."""
     weights = {
@@ -57,7 +66,7 @@ def case(name: str) -> CompiledProgram:
     if kind == "branches":
         graph = branches_network()
         return compile_program(graph, partial_plan(graph, int(more)), seed=11)
-    graph = residual_network()
+    graph = pools_network() if kind == "pools" else residual_network()
     scheme, bits = more.rsplit("-", 1)
     return compile_program(graph, resolve_scheme(graph, scheme, int(bits)), seed=7)
 
@@ -71,6 +80,7 @@ CASES = (
     "branches-0",
     "branches-4",
     "branches-8",
+    "pools-full-8",
 )
 
 

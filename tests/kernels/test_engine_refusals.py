@@ -101,7 +101,7 @@ def test_every_tensor_of_its_type_in_every_slot_is_refused_or_harmless(name: str
     assert statuses >= {0, -29, -30, -35, -36}
 
 
-@pytest.mark.parametrize("name", MUTATED)
+@pytest.mark.parametrize("name", [*MUTATED, "pools-full-8"])
 def test_an_operand_of_another_size_is_refused_for_its_shape(name: str) -> None:
     data = packed(name)
     image = unpack(data)
@@ -168,6 +168,34 @@ def test_a_shift_that_lets_errors_overflow_is_refused() -> None:
     at += 4 * INSTRUCTIONS["conv2d_dx"].params.index("f")
     assert _attempt(data) == 0
     assert _attempt(_poke(data, {at: ("i", 8)})) == -31
+
+
+def test_a_shift_that_lets_a_mean_overflow_is_refused() -> None:
+    """17 * 17 * 255 * 2^15 is more than an int32 holds; 2^14 times is not."""
+    b = NetworkBuilder((17, 17, 1), 1, "mean")
+    graph = b.head(b.global_pool("pool", b.conv("first", "x", 2)), 2)
+    data = pack(compile_program(graph, resolve_scheme(graph, "full", 8)))
+    at = _instruction_at(data, _first(unpack(data), "avgpool"), "params")
+    at += 4 * INSTRUCTIONS["avgpool"].params.index("shift")
+    assert _attempt(_poke(data, {at: ("i", 14)})) == 0
+    assert _attempt(_poke(data, {at: ("i", 15)})) == -31
+
+
+def test_channels_of_a_weight_update_are_named_where_they_must_be() -> None:
+    """A partly trained depthwise convolution has a table of its channels, a dense one has none."""
+    data = packed("branches-8")
+    image = unpack(data)
+    table = image.program[_first(image, "conv2d_dw", "chan")].operands["chan"]
+    for index, instr in enumerate(image.program):
+        if instr.op == "conv2d_dw":
+            value = fmt.NONE if "chan" in instr.operands else table
+            at = _slot(data, index, "conv2d_dw", "chan")
+            engine = RawEngine(_poke(data, {at: ("H", value)}), BLOCK)
+            assert (engine.status, *engine.place) == (
+                -29,
+                index,
+                fmt.slot_index(INSTRUCTIONS["conv2d_dw"], "chan"),
+            )
 
 
 # ---- programs by hand ----

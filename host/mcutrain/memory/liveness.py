@@ -4,7 +4,7 @@ place.
 
 from __future__ import annotations
 
-from mcutrain.ir.program import ARENA, Buffer, Program
+from mcutrain.ir.program import ARENA, Buffer, Instr, Program
 
 
 def buffers_of(program: Program, in_place: bool = True) -> tuple[Buffer, ...]:
@@ -26,7 +26,11 @@ def buffers_of(program: Program, in_place: bool = True) -> tuple[Buffer, ...]:
                 if names[0] is None or names[1] is None:
                     continue
                 source, target = (program.base(n).name for n in names if n is not None)
-                if _may_merge(program, spans, (source, target), index) and home[target] == target:
+                if (
+                    _may_merge(program, spans, (source, target), index)
+                    and _read_in_place_only(program, instr, source, target_slot)
+                    and home[target] == target
+                ):
                     home[target] = home[source]
                     break
     return _collect(program, spans, home)
@@ -61,6 +65,15 @@ def _may_merge(
         return False
     same_size = program.values[source].nbytes == program.values[target].nbytes
     return same_size and spans[source][1] == index and spans[target][0] == index
+
+
+def _read_in_place_only(program: Program, instr: Instr, source: str, target_slot: str) -> bool:
+    """Whether no other operand needs the source's bytes while they are written over: the error of
+    a residual's sum is both what a pool's error is made of and the skip that is added to it.
+    """
+    allowed = {a for a, b in instr.spec.inplace if b == target_slot}
+    slots = {slot for slot, n in instr.operands.items() if program.base(n).name == source}
+    return slots <= allowed
 
 
 def _collect(

@@ -51,10 +51,10 @@ def _warm_predictors(program: Program, sample: np.ndarray, label: int) -> np.nda
     return machine.runtime.predictor + 200
 
 
-def _mean_over_seeds(
+def _runs_over_seeds(
     program: Program, sample: np.ndarray, label: int
-) -> tuple[Machine, dict[str, tuple[np.ndarray, np.ndarray]]]:
-    """Mean and standard error of each int8 error (real units) and each weight gradient."""
+) -> tuple[Machine, dict[str, np.ndarray]]:
+    """All int8 errors (in real units) and weight gradients, (SEEDS, ...), by name."""
     predictors = _warm_predictors(program, sample, label)
     seen: dict[str, list[np.ndarray]] = {}
     for seed in range(SEEDS):
@@ -69,37 +69,40 @@ def _mean_over_seeds(
                 seen.setdefault(name, []).append(real)
         for name, gradient in machine.runtime.gradients.items():
             seen.setdefault(f"d:{name}", []).append(gradient.copy())
-    stats = {}
-    for name, runs in seen.items():
-        stack = np.stack(runs)
-        stats[name] = (stack.mean(0), stack.std(0, ddof=1) / np.sqrt(SEEDS))
-    return machine, stats
+    return machine, {name: np.stack(runs) for name, runs in seen.items()}
 
 
-def _assert_within(name: str, got: np.ndarray, error: np.ndarray, wanted: np.ndarray) -> None:
-    """Four standard errors for the mean as a whole, and for the elements as many misses as chance
-    gives.
+# Fixed-point multipliers M[g] have 14 bits and more where an error is of use; up to 8 in a row.
+MULTIPLIER_ERROR = 8 * 2.0**-14
 
-    The fixed-point multipliers add at most 2^-14 of an error's largest element a layer.
+
+def _assert_unbiased(name: str, runs: np.ndarray, wanted: np.ndarray) -> None:
+    """The mean over the seeds is the gradient, within four standard errors.
+
+    Held for the component along the gradient, which a wrong factor, mask or sign changes, and for
+    each element; of the elements one in 16,000 may miss by chance.
     """
-    slack = 8 * 2.0**-14 * np.abs(wanted).max()
-    z = (got - wanted) / (error + slack / 4 + 1e-300)
-    assert np.abs(z).max() < 5.5, f"{name}: an element is {np.abs(z).max():.1f} standard errors off"
-    assert (np.abs(z) > 4).mean() <= 1e-3 + 1 / z.size, name
-    assert abs(z.mean()) < 4 / np.sqrt(z.size) + 0.15, f"{name}: biased by {z.mean():.2f}"
+    along = (runs * wanted).reshape(SEEDS, -1).sum(1) / (wanted**2).sum()
+    deviation = along.std(ddof=1) / np.sqrt(SEEDS)
+    assert abs(along.mean() - 1) < 4 * deviation + MULTIPLIER_ERROR, f"{name}: {along.mean()}"
+    error = runs.std(0, ddof=1) / np.sqrt(SEEDS)
+    slack = MULTIPLIER_ERROR * np.abs(wanted).max()
+    z = np.abs(runs.mean(0) - wanted) / (error + slack / 4 + 1e-300)
+    assert (z > 4).sum() <= 1 + z.size / 16000 * 4, f"{name}: {(z > 4).sum()} of {z.size} elements"
+    assert z.max() < 6, f"{name}: an element is {z.max():.1f} standard errors off"
 
 
 def _check_network(graph: Graph, plan: Plan, label: int = 1) -> None:
     graph = _even_scales(graph)
     program = compile_program(graph, plan).program
     sample = _sample(graph)
-    machine, stats = _mean_over_seeds(program, sample, label)
+    machine, runs = _runs_over_seeds(program, sample, label)
     oracle = differentiate(graph, machine, label)
     assert float(machine.runtime.loss) == pytest.approx(float(oracle.loss.detach()), rel=1e-5)
-    for name, (mean, error) in stats.items():
+    for name, seen in runs.items():
         wanted = _oracle_value(graph, program, oracle, name)
-        if wanted is not None:
-            _assert_within(name, mean, error, wanted)
+        if wanted is not None and wanted.any():
+            _assert_unbiased(name, seen, wanted)
 
 
 def _oracle_value(graph: Graph, program: Program, oracle: Oracle, name: str) -> np.ndarray | None:

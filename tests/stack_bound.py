@@ -23,10 +23,14 @@ INDIRECT = {
     "mct_verify_instruction": r"mct_check_\w+",
     "mct_cobs_encode": r"to_uart",
 }
+# The store's calls into its block device; which of these are inlined is the compiler's choice.
+STORE = ("mct_store_open", "mct_store_load", "mct_store_save", "crc_of_state", "read_record")
+STORE += ("erase", "program", "write_record")
+INDIRECT |= dict.fromkeys(STORE, r"store_(read|program|erase)")
 LIBRARY = re.compile(r"mem(cpy|set|cmp)|strlen|__\w+")
 LIBRARY_FRAME = 64  # of newlib's and libgcc's leaves, which come without frame sizes
 EXCEPTION_FRAME = 104 + 4  # pushed by the core, with the registers of its FPU, and aligned
-INTERRUPTS = ("usart1_handler", "uart0_rx_handler")
+INTERRUPTS = ("usart_handler", "uart0_rx_handler")
 
 
 @dataclass

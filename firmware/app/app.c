@@ -25,6 +25,8 @@ static const handler_row handlers[] = {
     [MCT_WIRE_RESET] = {mct_app_reset, MCT_WIRE_RESET_REQ_BYTES},
     [MCT_WIRE_STATS] = {mct_app_stats, 0},
     [MCT_WIRE_REBOOT] = {mct_app_reboot, 0},
+    [MCT_WIRE_SAVE] = {mct_app_save, 0},
+    [MCT_WIRE_LOAD] = {mct_app_load, 0},
 };
 
 static void to_uart(void *context, const uint8_t *bytes, uint32_t n)
@@ -198,4 +200,6 @@ void mct_app_init(mct_app *app)
     mct_hal_pool(&app->pool, &app->pool_bytes);
     app->top = app->pool_bytes;
     app->records = app->pool_bytes;
+    mct_store_open(&app->store, mct_hal_store());
+    mct_app_resume(app);
 }

@@ -37,6 +37,15 @@ uint8_t *mct_app_random_state(const mct_app *app);
 /* Takes n bytes of a sample that belong at offset, the first ones at 0; may compute. */
 void mct_app_put_sample(mct_app *app, uint32_t offset, const uint8_t *data, uint32_t n);
 
+/* Opens the image of the flash partition, if there is a saved state of it, with that state. */
+void mct_app_resume(mct_app *app);
+
+/* Opens an image at an address; the pool's top is set. 0, or the error. */
+uint32_t mct_app_open_at(mct_app *app, const uint8_t *image, uint32_t size);
+
+/* Forgets what a run or a transfer has left: the state is another now. */
+void mct_app_state_changed(mct_app *app);
+
 /* Handlers; the requests are described in SPEC-wire. */
 uint32_t mct_app_hello(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
 uint32_t mct_app_image_begin(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
@@ -50,5 +59,7 @@ uint32_t mct_app_read(mct_app *app, const uint8_t *request, uint32_t n, uint8_t 
 uint32_t mct_app_reset(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
 uint32_t mct_app_stats(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
 uint32_t mct_app_reboot(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
+uint32_t mct_app_save(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
+uint32_t mct_app_load(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
 
 #endif

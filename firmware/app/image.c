@@ -49,7 +49,7 @@ uint32_t mct_app_image_begin(mct_app *app, const uint8_t *request, uint32_t n, u
     return 0;
 }
 
-static uint32_t open_at(mct_app *app, const uint8_t *image, uint32_t size)
+uint32_t mct_app_open_at(mct_app *app, const uint8_t *image, uint32_t size)
 {
     app->logits_valid = 0;
     mct_app_paint(app, 0);
@@ -133,7 +133,7 @@ uint32_t mct_app_image_open(mct_app *app, const uint8_t *request, uint32_t n, ui
     } else if (mct_crc32(0, base, size) != crc) {
         return mct_app_fail(app, MCT_WIRE_ERR_IMAGE_CRC, crc, mct_crc32(0, base, size));
     }
-    failed = open_at(app, base, size);
+    failed = mct_app_open_at(app, base, size);
     return failed != 0 ? failed : mct_app_image_info(app, request, n, response);
 }
 
@@ -163,6 +163,17 @@ uint32_t mct_app_image_info(mct_app *app, const uint8_t *request, uint32_t n, ui
     return MCT_WIRE_IMAGE_OPEN_RSP_BYTES;
 }
 
+void mct_app_state_changed(mct_app *app)
+{
+    app->targets[MCT_WIRE_TARGET_SAMPLE].present = 0;
+    app->targets[MCT_WIRE_TARGET_STATE].present = app->targets[MCT_WIRE_TARGET_STATE].size;
+    app->transfer_open = 0;
+    app->logits_valid = 0;
+    app->ticks_at = NULL;
+    app->traces_at = NULL;
+    mct_app_paint(app, app->targets[MCT_WIRE_TARGET_STATE].size);
+}
+
 uint32_t mct_app_reset(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response)
 {
     (void)n;
@@ -174,12 +185,6 @@ uint32_t mct_app_reset(mct_app *app, const uint8_t *request, uint32_t n, uint8_t
     if (request[MCT_WIRE_RESET_REQ_SET_SEED]) {
         memcpy(mct_app_random_state(app), request + MCT_WIRE_RESET_REQ_SEED, sizeof(uint32_t));
     }
-    app->targets[MCT_WIRE_TARGET_SAMPLE].present = 0;
-    app->targets[MCT_WIRE_TARGET_STATE].present = app->targets[MCT_WIRE_TARGET_STATE].size;
-    app->transfer_open = 0;
-    app->logits_valid = 0;
-    app->ticks_at = NULL;
-    app->traces_at = NULL;
-    mct_app_paint(app, app->targets[MCT_WIRE_TARGET_STATE].size);
+    mct_app_state_changed(app);
     return 0;
 }

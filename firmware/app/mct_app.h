@@ -9,6 +9,7 @@
 
 #include "mct_cobs.h"
 #include "mct_engine.h"
+#include "mct_store.h"
 #include "mct_wire.h"
 
 /* Bytes of a target (image, sample, state) that are in place, from its start. */
@@ -63,10 +64,14 @@ typedef struct {
     uint32_t ticks_forward;
     uint32_t ticks_backward;
 
+    mct_store store;
     mct_app_counts counts;
 } mct_app;
 
-/* Takes the pool from the HAL. The struct need not be cleared. */
+/*
+ * Takes pool and store from the HAL. If the flash partition holds an image of which a state was
+ * saved, the image is open then and goes on from that state. The struct need not be cleared.
+ */
 void mct_app_init(mct_app *app);
 
 /* Takes received bytes; carries out and answers each request that becomes complete. */

@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mct_block.h"
+
 typedef enum {
     MCT_HAL_COUNTER_EMULATED = 0, /* a timer of the emulator, which counts instructions */
     MCT_HAL_COUNTER_CYCLES = 1,   /* CPU cycles (DWT CYCCNT of a real core) */
@@ -93,6 +95,12 @@ void mct_hal_flash_partition(const uint8_t **base, uint32_t *size);
  * range lies outside, or the partition cannot be written by this board.
  */
 int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n);
+
+/*
+ * The flash that keeps trained states, NULL where the board has none. An erasure may take seconds,
+ * in which a chip that runs from the same bank receives nothing.
+ */
+const mct_block_device *mct_hal_store(void);
 
 /*
  * Memory that the emulator has but the chip has not is painted at boot. Returns how many bytes of

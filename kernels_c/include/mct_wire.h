@@ -36,6 +36,8 @@ enum {
     MCT_WIRE_RESET = 10,
     MCT_WIRE_STATS = 11,
     MCT_WIRE_REBOOT = 12,
+    MCT_WIRE_SAVE = 13,
+    MCT_WIRE_LOAD = 14,
     MCT_WIRE_RESPONSE = 128,
     MCT_WIRE_ERROR = 192,
     MCT_WIRE_NAK = 193,
@@ -92,6 +94,8 @@ enum {
     MCT_WIRE_ERR_RUN_FAILED = 12,
     MCT_WIRE_ERR_FLASH = 13,
     MCT_WIRE_ERR_STATE_REFUSED = 14,
+    MCT_WIRE_ERR_NO_STORE = 15,
+    MCT_WIRE_ERR_NOTHING_SAVED = 16,
 };
 
 /* HELLO: offsets in the payloads. */
@@ -245,6 +249,24 @@ enum {
     MCT_WIRE_STATS_RSP_RX_OVERRUNS = 60,
     MCT_WIRE_STATS_RSP_RX_STALLS = 64,
     MCT_WIRE_STATS_RSP_BYTES = 68,
+};
+
+/* SAVE: offsets in the payloads. */
+enum {
+    MCT_WIRE_SAVE_RSP_STEP = 0,
+    MCT_WIRE_SAVE_RSP_STATE_BYTES = 4,
+    MCT_WIRE_SAVE_RSP_ERASURES_0 = 8,
+    MCT_WIRE_SAVE_RSP_ERASURES_1 = 12,
+    MCT_WIRE_SAVE_RSP_BYTES = 16,
+};
+
+/* LOAD: offsets in the payloads. */
+enum {
+    MCT_WIRE_LOAD_RSP_STEP = 0,
+    MCT_WIRE_LOAD_RSP_STATE_BYTES = 4,
+    MCT_WIRE_LOAD_RSP_ERASURES_0 = 8,
+    MCT_WIRE_LOAD_RSP_ERASURES_1 = 12,
+    MCT_WIRE_LOAD_RSP_BYTES = 16,
 };
 
 /* Error response. */

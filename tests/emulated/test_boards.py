@@ -341,7 +341,7 @@ def test_frames_name_every_function_with_its_stack() -> None:
     digs = [size for name, size in frames.items() if "fw_selftest/main.c:dig" in name]
     assert digs
     assert max(digs) >= 64
-    assert "firmware/hal/stm32f4/stm32f4.c:usart1_handler" in frames
+    assert "firmware/hal/stm32/stm32.c:usart_handler" in frames
 
 
 def test_build_errors_say_what_and_where(tmp_path: Path) -> None:

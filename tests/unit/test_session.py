@@ -280,7 +280,7 @@ class Raw:
         return code, a, b
 
 
-@pytest.mark.parametrize("kind", [0, 13, 0x7F, 0x81, 0xC0, 0xFF])
+@pytest.mark.parametrize("kind", [0, 0x3F, 0x7F, 0x81, 0xC0, 0xFF])
 def test_an_unknown_request_gets_an_error_not_silence(kind: int) -> None:
     assert Raw().refusal(Frame(kind, 5, 101)) == (wire.ErrorCode.UNKNOWN_TYPE, kind, 0)
 

@@ -3,7 +3,18 @@
 #define MCT_BOARD_H
 
 #define MCT_BOARD_NAME     "netduinoplus2"
-#define MCT_BOARD_CLOCK_HZ 16000000u /* internal oscillator, the chip's clock after reset */
 #define MCT_BOARD_BAUD     115200u
+#define MCT_BOARD_USART    1
+#define MCT_USART_FUNCTION 7u
+#define MCT_TX_PORT        0u /* PA9 */
+#define MCT_TX_PIN         9u
+#define MCT_RX_PORT        0u /* PA10 */
+#define MCT_RX_PIN         10u
+#define MCT_PLL_M          8u
+#define MCT_PLL_N          168u
+#define MCT_PLL_P          2u
+#define MCT_PLL_Q          7u
+#define MCT_FLASH_WAITS    5u
+#define MCT_OVERDRIVE      0
 
 #endif

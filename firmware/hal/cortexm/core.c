@@ -44,6 +44,7 @@ void mct_hal_irq_restore(uint32_t mask)
 
 void mct_hal_reset(void)
 {
+    mct_cache_flush(); /* the reset forgets what is in the cache only, the record of a fault too */
     __asm volatile("dsb" ::: "memory");
     MCT_SCB_AIRCR = AIRCR_RESET;
     __asm volatile("dsb" ::: "memory");

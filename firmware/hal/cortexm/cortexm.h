@@ -11,6 +11,7 @@
 #define MCT_SCB_ICSR  MCT_REG32(0xE000ED04u)
 #define MCT_SCB_VTOR  MCT_REG32(0xE000ED08u)
 #define MCT_SCB_AIRCR MCT_REG32(0xE000ED0Cu)
+#define MCT_SCB_CCR   MCT_REG32(0xE000ED14u)
 #define MCT_SCB_CFSR  MCT_REG32(0xE000ED28u)
 #define MCT_SCB_MMFAR MCT_REG32(0xE000ED34u)
 #define MCT_SCB_BFAR  MCT_REG32(0xE000ED38u)
@@ -32,6 +33,9 @@ typedef struct {
     uint32_t pool_start, pool_end;
     uint32_t image_start, image_end;
     uint32_t guard_start, guard_end;
+    struct {
+        uint32_t base, sector_bytes, sectors; /* 0 sectors: no store */
+    } store[MCT_BLOCK_SLOTS];
 } mct_layout;
 
 extern const mct_layout mct_ld_layout;
@@ -67,6 +71,13 @@ bool mct_probe(const volatile uint8_t *address);
 void mct_nvic_enable(uint32_t irq);
 void mct_nvic_pend(uint32_t irq);
 void mct_nvic_disable(uint32_t irq);
+
+/* Caches of an M7: on; written back and emptied. A core without them ignores the second. */
+void mct_cache_start(void);
+void mct_cache_flush(void);
+
+/* memcpy from where a bus fault is possible: what cannot be read becomes any bytes. */
+void mct_copy_ignoring_faults(uint8_t *dst, const uint8_t *src, uint32_t n);
 
 /* Starts the core's cycle counter; false where the core (or the emulator) has none. */
 bool mct_cycles_start(void);

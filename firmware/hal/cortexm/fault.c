@@ -4,6 +4,7 @@
 #define FAULT_MAGIC      0x4D435446u
 #define CFSR_MMARVALID   (1u << 7)
 #define CFSR_BFARVALID   (1u << 15)
+#define CCR_BFHFNMIGN    (1u << 8)
 #define FRAME_LR         5
 #define FRAME_PC         6
 #define FRAME_BYTES      32u
@@ -76,6 +77,24 @@ void mct_fault_latch(void)
 mct_hal_fault mct_hal_last_fault(void)
 {
     return last_fault;
+}
+
+/* With FAULTMASK set and BFHFNMIGN, a precise bus fault of a load is ignored (Armv7-M, B1.5.14). */
+void mct_copy_ignoring_faults(uint8_t *dst, const uint8_t *src, uint32_t n)
+{
+    const volatile uint8_t *from = src;
+    uint32_t mask;
+
+    __asm volatile("mrs %0, faultmask\n\tcpsid f" : "=r"(mask)::"memory");
+    MCT_SCB_CCR |= CCR_BFHFNMIGN;
+    __asm volatile("dsb\n\tisb" ::: "memory");
+    for (uint32_t i = 0; i < n; i++) {
+        dst[i] = from[i];
+    }
+    __asm volatile("dsb\n\tisb" ::: "memory");
+    MCT_SCB_CCR &= ~CCR_BFHFNMIGN;
+    MCT_SCB_CFSR = MCT_SCB_CFSR; /* an ignored fault is none to report later */
+    __asm volatile("dsb\n\tisb\n\tmsr faultmask, %0" ::"r"(mask) : "memory");
 }
 
 bool mct_probe(const volatile uint8_t *address)

@@ -90,6 +90,50 @@ mct_hal_counter_info mct_hal_counter_scale(void)
     return has_cycles ? cycles : emulated;
 }
 
+/* The store is RAM that a reset leaves alone; it does as flash does. */
+static int store_read(const mct_block_device *device, uint32_t slot, uint32_t offset, uint8_t *dst,
+                      uint32_t n)
+{
+    (void)device;
+    memcpy(dst, (const uint8_t *)mct_ld_layout.store[slot].base + offset, n);
+    return 0;
+}
+
+static int store_program(const mct_block_device *device, uint32_t slot, uint32_t offset,
+                         const uint8_t *src)
+{
+    uint8_t *dst = (uint8_t *)mct_ld_layout.store[slot].base + offset;
+
+    for (uint32_t i = 0; i < device->unit; i++) {
+        dst[i] &= src[i];
+    }
+    return 0;
+}
+
+static int store_erase(const mct_block_device *device, uint32_t slot, uint32_t sector)
+{
+    const uint32_t n = device->slots[slot].sector_bytes;
+
+    memset((uint8_t *)mct_ld_layout.store[slot].base + sector * n, 0xFF, n);
+    return 0;
+}
+
+const mct_block_device *mct_hal_store(void)
+{
+    static mct_block_device device = {
+        .unit = 4,
+        .read = store_read,
+        .program = store_program,
+        .erase = store_erase,
+    };
+
+    for (uint32_t slot = 0; slot < MCT_BLOCK_SLOTS; slot++) {
+        device.slots[slot].sector_bytes = mct_ld_layout.store[slot].sector_bytes;
+        device.slots[slot].sectors = mct_ld_layout.store[slot].sectors;
+    }
+    return &device;
+}
+
 int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n)
 {
     const uint32_t size = mct_ld_layout.image_end - mct_ld_layout.image_start;

@@ -1,17 +1,17 @@
-"""`python -m mcutrain.boards`: build the firmware of every board in the table, list its sizes."""
+"""`python -m mcutrain.boards`: build the firmware of every board and list its sizes."""
 
 from __future__ import annotations
 
 import sys
 
 from mcutrain.boards.build import build_firmware
-from mcutrain.boards.table import BOARDS
+from mcutrain.boards.table import ALL_BOARDS
 from mcutrain.errors import McutrainError
 
 
 def main() -> int:
     """Build all boards; the exit code is that of the first error."""
-    for board in BOARDS.values():
+    for board in ALL_BOARDS.values():
         try:
             sizes = build_firmware(board).sizes
         except McutrainError as error:

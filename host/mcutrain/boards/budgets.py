@@ -13,8 +13,9 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from mcutrain.boards.build import ROOT, build_firmware
-from mcutrain.boards.table import BOARDS, KIB, Board
+from mcutrain.boards.build import build_firmware
+from mcutrain.boards.recipe import ROOT
+from mcutrain.boards.table import ALL_BOARDS, KIB, Board
 from mcutrain.errors import InputError
 from mcutrain.files import write_atomic
 
@@ -108,7 +109,7 @@ def measure(board: Board) -> Budget:
 
 def main(table: Path = TABLE) -> None:
     """Build for every board and write the table."""
-    rows = {board.id: asdict(measure(board)) for board in BOARDS.values()}
+    rows = {board.id: asdict(measure(board)) for board in ALL_BOARDS.values()}
     write_atomic(table, json.dumps(rows, indent=2) + "\n")
 
 

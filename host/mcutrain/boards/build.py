@@ -16,20 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcutrain.boards import toolchain
+from mcutrain.boards import baked, recipe, toolchain
+from mcutrain.boards.recipe import ROOT
 from mcutrain.boards.sizes import Sizes, read_sizes
 from mcutrain.boards.table import Board
-from mcutrain.errors import FitError, InputError, ToolchainError
+from mcutrain.errors import FitError, ToolchainError
 
-ROOT = Path(__file__).resolve().parents[3]
-
-_CODE_FLAGS = ("-std=c99", "-O2", "-g", "-ffunction-sections", "-fdata-sections")
-_ARITHMETIC_FLAGS = ("-ffp-contract=off",)
-_CHECK_FLAGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
-_COMPILE_FLAGS = (*_CODE_FLAGS, *_ARITHMETIC_FLAGS, *_CHECK_FLAGS, "-fstack-usage")
-# Hosted, not -ffreestanding: that would turn every 4-byte memcpy into a call.
-_LIBC_FLAGS = ("-nostartfiles", "--specs=nano.specs", "--specs=nosys.specs")
-_LINK_FLAGS = (*_LIBC_FLAGS, "-Wl,--gc-sections,--no-warn-rwx-segments,--fatal-warnings")
 _TIMEOUT_S = 300.0
 _HASH_CHARS = 32
 _BUILD_ID_MACRO = b"MCT_BUILD_ID"
@@ -69,6 +61,7 @@ def build_firmware(
     kernels: Path | None = None,
     defines: Mapping[str, str | int] | None = None,
     pool_bytes: int = 0,
+    image: bytes | None = None,
 ) -> Firmware:
     """Builds `app` with the HAL of `board` and the kernels it calls.
 
@@ -78,31 +71,36 @@ def build_firmware(
         kernels: directory with include/ and src/; kernels_c by default.
         defines: more preprocessor definitions, for app, HAL and kernels alike.
         pool_bytes: size of the memory pool; 0 gives it all SRAM that is left.
+        image: bake it in: it lies in the image partition of the firmware, which has the operations
+            that it uses and no others.
 
     Raises:
+        ImageError: the image is damaged.
         InputError: a source directory is missing.
         FitError: code or data does not fit into the board.
         ToolchainError: the compiler is missing or refused a source.
     """
-    app = app or ROOT / "firmware" / "app"
-    kernels = kernels or ROOT / "kernels_c"
-    sources = _sources(board, app, kernels)
-    includes = _include_dirs(board, app, kernels)
-    script = ROOT / "firmware" / "hal" / "cortexm" / "cortexm.ld"
-    flags = (*board.core_flags, *_COMPILE_FLAGS, f"-ffile-prefix-map={ROOT}=.")
+    app = app or recipe.FIRMWARE / "app"
+    kernels = kernels or recipe.KERNELS
+    sources = recipe.sources(board, app, kernels)
+    includes = recipe.include_dirs(board, app, kernels)
+    flags = (*board.core_flags, *recipe.COMPILE_FLAGS, "-fstack-usage")
+    flags += (f"-ffile-prefix-map={ROOT}=.",)
     flags += tuple(f"-I{directory}" for directory in includes)
     flags += tuple(f"-D{name}={value}" for name, value in sorted((defines or {}).items()))
-    layout = _layout(board, pool_bytes)
+    link = [*recipe.LINK_FLAGS, *recipe.layout(board, pool_bytes)]
+    if image is not None:
+        link += baked.without_unused(image)
     headers = sorted(header for directory in includes for header in directory.rglob("*.h"))
     job = _Job(sources, _digest(headers), flags)
-    build_id = _hash(job.headers_digest, _digest([*sources, script]), _portable([*flags, *layout]))
-    build_id = build_id[:16]
+    inputs = _digest([*sources, recipe.SCRIPT]) + hashlib.sha256(image or b"").hexdigest()
+    build_id = _hash(job.headers_digest, inputs, _portable([*flags, *link]))[:16]
     cache = Path(os.environ.get("MCUTRAIN_BUILD_DIR") or ROOT / "build" / "firmware")
     directory = cache / board.config / build_id
     objects = _compile_all(job, cache / "objects", build_id)
     elf = directory / "firmware.elf"
     if not elf.is_file():
-        _link(board, objects, [*board.core_flags, *layout, f"-T{script}"], directory)
+        _link(board, objects, [*board.core_flags, *link, f"-T{recipe.SCRIPT}"], directory, image)
     return Firmware(
         board=board,
         elf=elf,
@@ -111,44 +109,6 @@ def build_firmware(
         sizes=read_sizes(elf),
         frames=_frames(sources, objects),
     )
-
-
-def _sources(board: Board, app: Path, kernels: Path) -> tuple[Path, ...]:
-    hal = ROOT / "firmware" / "hal"
-    if not (hal / board.family).is_dir() or not any(app.glob("*.c")):
-        raise InputError(
-            "firmware sources are missing",
-            where=str(app if (hal / board.family).is_dir() else hal),
-            why="firmware is built from a checkout of mcutrain",
-            hint="run mcutrain from a checkout, installed with `make setup`",
-        )
-    own = [*app.glob("*.c"), *(hal / "cortexm").glob("*.c"), *(hal / board.family).glob("*.c")]
-    return tuple(sorted(own)) + tuple(sorted((kernels / "src").rglob("*.c")))
-
-
-def _include_dirs(board: Board, app: Path, kernels: Path) -> list[Path]:
-    firmware = ROOT / "firmware"
-    hal = firmware / "hal"
-    board_dir = firmware / "boards" / board.config
-    dirs = [app, hal, hal / "cortexm", hal / board.family, board_dir]
-    return dirs + [d for d in (kernels / "include", kernels / "src") if d.is_dir()]
-
-
-def _layout(board: Board, pool_bytes: int) -> list[str]:
-    """The memory of the board as linker symbols; see cortexm.ld for their meaning."""
-    symbols = {
-        "code_base": board.code.base,
-        "code_bytes": board.code.size,
-        "ram_base": board.ram.base,
-        "ram_bytes": board.ram.size,
-        "image_base": board.image.base,
-        "image_bytes": board.image.size,
-        "guard_base": board.guard.base,
-        "guard_bytes": board.guard.size,
-        "stack_bytes": board.stack_bytes,
-        "pool_bytes": pool_bytes,
-    }
-    return [f"-Wl,--defsym=mct_{name}={value:#x}" for name, value in symbols.items()]
 
 
 def _hash(*parts: str) -> str:
@@ -198,13 +158,21 @@ def _compile(job: _Job, source: Path, build_id: str, cache: Path, scratch: Path)
     return target
 
 
-def _link(board: Board, objects: Sequence[Path], flags: Sequence[str], directory: Path) -> None:
+def _link(
+    board: Board,
+    objects: Sequence[Path],
+    flags: Sequence[str],
+    directory: Path,
+    image: bytes | None,
+) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=directory.parent))
-    command = [str(toolchain.find_tool(toolchain.GCC)), *_LINK_FLAGS, *flags]
+    command = [str(toolchain.find_tool(toolchain.GCC)), *flags]
     command += [f"-Wl,-Map={scratch / 'firmware.map'}", *map(str, objects)]
     command += ["-o", str(scratch / "firmware.elf")]
     try:
+        if image is not None:
+            command.append(str(baked.image_source(image, scratch)))
         toolchain.run(command, _TIMEOUT_S)
         if not directory.is_dir():
             scratch.rename(directory)

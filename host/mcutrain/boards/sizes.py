@@ -13,7 +13,10 @@ from mcutrain.errors import ToolchainError
 
 @dataclass(frozen=True)
 class Sizes:
-    """All in bytes; `pool` is the memory that the image gets, `stack` the reserved stack."""
+    """All in bytes; `pool` is the memory that the image gets, `stack` the reserved stack.
+
+    image: one that is part of the firmware.
+    """
 
     text: int
     rodata: int
@@ -21,10 +24,11 @@ class Sizes:
     bss: int
     pool: int
     stack: int
+    image: int = 0
 
     @property
     def flash_bytes(self) -> int:
-        """What has to be flashed: code, constants and the initial values of .data."""
+        """Code, constants and the initial values of .data: flash beside the image."""
         return self.text + self.rodata + self.data
 
     @property
@@ -40,6 +44,7 @@ _SECTIONS = {
     "bss": (".bss", ".noinit"),
     "pool": (".mct_pool",),
     "stack": (".stack",),
+    "image": (".mct_image",),
 }
 
 

@@ -11,6 +11,8 @@ MIB = 1024 * KIB
 
 M3 = ("-mthumb", "-mcpu=cortex-m3", "-mfloat-abi=soft")
 M4F = ("-mthumb", "-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard")
+# The F746 has single precision only.
+M7SP = ("-mthumb", "-mcpu=cortex-m7", "-mfpu=fpv5-sp-d16", "-mfloat-abi=hard")
 M7F = ("-mthumb", "-mcpu=cortex-m7", "-mfpu=fpv5-d16", "-mfloat-abi=hard")
 
 # Enough to catch an overrun; painting more only makes booting slower.
@@ -28,6 +30,40 @@ class Region:
     def end(self) -> int:
         """The first address behind the region."""
         return self.base + self.size
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One of the two places for saved states: sectors of flash that are erased one by one.
+
+    Attributes:
+        base: first address.
+        sector: bytes of a sector; sectors: how many.
+    """
+
+    base: int
+    sector: int
+    sectors: int
+
+    @property
+    def region(self) -> Region:
+        """The addresses of all its sectors."""
+        return Region(self.base, self.sector * self.sectors)
+
+
+@dataclass(frozen=True)
+class Flasher:
+    """What the flashing tools call the chip.
+
+    Attributes:
+        pyocd: target of pyocd. openocd: its target script. usb: the board has a debugger on it.
+        boot_uart: USART of the ROM's boot loader is that of the link (stm32flash).
+    """
+
+    pyocd: str
+    openocd: str
+    usb: bool
+    boot_uart: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,19 +92,22 @@ class Board:
         id: what `--device` takes.
         chip, cpu: names for people.
         core_flags: compiler flags that select core, FPU and float ABI.
-        family: directory under firmware/hal; config: directory under firmware/boards.
+        hal: directories under firmware/hal beside cortexm; config: one under firmware/boards.
         code: where program and constants may lie; image: the partition behind them.
         image_writable: the firmware itself can write the image partition.
         ram: SRAM of the chip, stack included; stack_bytes: reserved at its start.
         serial: the UART that carries the link; baud: its rate.
         emulation: None for a real board.
+        store: where saved states lie, None: nowhere.
+        clock_hz: the core's speed, 0 for an emulated board.
+        flasher: None for an emulated board.
     """
 
     id: str
     chip: str
     cpu: str
     core_flags: tuple[str, ...]
-    family: str
+    hal: tuple[str, ...]
     config: str
     code: Region
     image: Region
@@ -78,6 +117,9 @@ class Board:
     baud: int
     stack_bytes: int = 4 * KIB
     emulation: Emulation | None = None
+    store: tuple[Slot, Slot] | None = None
+    clock_hz: int = 0
+    flasher: Flasher | None = None
 
     @property
     def guard(self) -> Region:
@@ -107,16 +149,20 @@ def _mps2(image: str, cpu: str, core_flags: tuple[str, ...], second_ram: int) ->
         chip=f"MPS2 FPGA {image.upper()}",
         cpu=cpu,
         core_flags=core_flags,
-        family="mps2",
+        hal=("mps2",),
         config=f"mps2-{image}",
         code=Region(0x0000_0000, 4 * MIB),
-        image=Region(second_ram, 16 * MIB),
+        image=Region(second_ram, 15 * MIB),
         image_writable=True,
         ram=Region(0x2000_0000, 4 * MIB),
         serial="UART0",
         baud=115200,
         # The 25 MHz timer ticks every 40 ns; an instruction takes 64 ns.
         emulation=Emulation(f"mps2-{image}", 6, 40, 64, ram_size=4 * MIB),
+        store=(
+            Slot(second_ram + 15 * MIB, 128 * KIB, 4),
+            Slot(second_ram + 15 * MIB + 512 * KIB, 128 * KIB, 4),
+        ),
     )
 
 
@@ -126,7 +172,7 @@ _BOARDS = (
         chip="STM32F405",
         cpu="Cortex-M4F",
         core_flags=M4F,
-        family="stm32f4",
+        hal=("stm32", "stm32flash", "stm32f4f7", "stm32f4"),
         config="netduinoplus2",
         code=Region(0x0800_0000, 256 * KIB),
         image=Region(0x0804_0000, 768 * KIB),
@@ -142,7 +188,117 @@ _BOARDS = (
     _mps2("an500", "Cortex-M7F", M7F, 0x6000_0000),
 )
 
+# Boards that QEMU stands in for.
 BOARDS: dict[str, Board] = {board.id: board for board in _BOARDS}
+
+# Boards on a desk. Flash is cut at sectors: code, two slots for saved states, image.
+_FLASH = 0x0800_0000
+_SRAM = 0x2000_0000
+_REAL = (
+    Board(
+        id="disco_f746ng",
+        chip="STM32F746NG",
+        cpu="Cortex-M7F",
+        core_flags=M7SP,
+        hal=("stm32", "stm32flash", "stm32f4f7", "stm32f7"),
+        config="disco_f746ng",
+        code=Region(_FLASH, 64 * KIB),
+        image=Region(_FLASH + 256 * KIB, 768 * KIB),
+        image_writable=True,
+        ram=Region(_SRAM, 320 * KIB),
+        serial="USART1",
+        baud=115200,
+        store=(Slot(_FLASH + 64 * KIB, 32 * KIB, 2), Slot(_FLASH + 128 * KIB, 128 * KIB, 1)),
+        clock_hz=216_000_000,
+        flasher=Flasher("stm32f746nghx", "stm32f7x", usb=True),
+    ),
+    Board(
+        id="nucleo_h743zi",
+        chip="STM32H743ZI",
+        cpu="Cortex-M7F",
+        core_flags=M7F,
+        hal=("stm32", "stm32flash", "stm32h7"),
+        config="nucleo_h743zi",
+        code=Region(_FLASH, 128 * KIB),
+        image=Region(_FLASH + 128 * KIB, 1664 * KIB),
+        image_writable=False,
+        ram=Region(0x2400_0000, 512 * KIB),
+        serial="USART3",
+        baud=115200,
+        store=(Slot(_FLASH + 1792 * KIB, 128 * KIB, 1), Slot(_FLASH + 1920 * KIB, 128 * KIB, 1)),
+        clock_hz=400_000_000,
+        flasher=Flasher("stm32h743zitx", "stm32h7x", usb=True),
+    ),
+    Board(
+        id="nucleo_f446re",
+        chip="STM32F446RE",
+        cpu="Cortex-M4F",
+        core_flags=M4F,
+        hal=("stm32", "stm32flash", "stm32f4f7", "stm32f4"),
+        config="nucleo_f446re",
+        code=Region(_FLASH, 64 * KIB),
+        image=Region(_FLASH + 256 * KIB, 256 * KIB),
+        image_writable=True,
+        ram=Region(_SRAM, 128 * KIB),
+        serial="USART2",
+        baud=115200,
+        store=(Slot(_FLASH + 64 * KIB, 64 * KIB, 1), Slot(_FLASH + 128 * KIB, 128 * KIB, 1)),
+        clock_hz=180_000_000,
+        flasher=Flasher("stm32f446retx", "stm32f4x", usb=True),
+    ),
+    Board(
+        id="genericSTM32F405RG",
+        chip="STM32F405RG",
+        cpu="Cortex-M4F",
+        core_flags=M4F,
+        hal=("stm32", "stm32flash", "stm32f4f7", "stm32f4"),
+        config="genericSTM32F405RG",
+        code=Region(_FLASH, 64 * KIB),
+        image=Region(_FLASH + 256 * KIB, 768 * KIB),
+        image_writable=True,
+        ram=Region(_SRAM, 128 * KIB),
+        serial="USART1",
+        baud=115200,
+        store=(Slot(_FLASH + 64 * KIB, 64 * KIB, 1), Slot(_FLASH + 128 * KIB, 128 * KIB, 1)),
+        clock_hz=168_000_000,
+        flasher=Flasher("stm32f405rgtx", "stm32f4x", usb=False, boot_uart=True),
+    ),
+    Board(
+        id="nucleo_l476rg",
+        chip="STM32L476RG",
+        cpu="Cortex-M4F",
+        core_flags=M4F,
+        hal=("stm32", "stm32l4"),
+        config="nucleo_l476rg",
+        code=Region(_FLASH, 128 * KIB),
+        image=Region(_FLASH + 128 * KIB, 896 * KIB),
+        image_writable=False,
+        ram=Region(_SRAM, 96 * KIB),
+        serial="USART2",
+        baud=115200,
+        clock_hz=80_000_000,
+        flasher=Flasher("stm32l476rgtx", "stm32l4x", usb=True),
+    ),
+    Board(
+        id="genericSTM32F103RE",
+        chip="STM32F103RE",
+        cpu="Cortex-M3",
+        core_flags=M3,
+        hal=("stm32", "stm32flash", "stm32f1"),
+        config="genericSTM32F103RE",
+        code=Region(_FLASH, 64 * KIB),
+        image=Region(_FLASH + 64 * KIB, 352 * KIB),
+        image_writable=True,
+        ram=Region(_SRAM, 64 * KIB),
+        serial="USART1",
+        baud=115200,
+        store=(Slot(_FLASH + 416 * KIB, 2 * KIB, 24), Slot(_FLASH + 464 * KIB, 2 * KIB, 24)),
+        clock_hz=72_000_000,
+        flasher=Flasher("stm32f103re", "stm32f1x", usb=False, boot_uart=True),
+    ),
+)
+REAL_BOARDS: dict[str, Board] = {board.id: board for board in _REAL}
+ALL_BOARDS: dict[str, Board] = BOARDS | REAL_BOARDS
 
 
 def get_board(board_id: str) -> Board:
@@ -152,10 +308,10 @@ def get_board(board_id: str) -> Board:
         UsageError: there is no such board; the message lists those there are.
     """
     try:
-        return BOARDS[board_id]
+        return ALL_BOARDS[board_id]
     except KeyError:
         raise UsageError(
             "unknown board",
             where=board_id,
-            hint="use one of " + ", ".join(BOARDS),
+            hint="use one of " + ", ".join(ALL_BOARDS),
         ) from None

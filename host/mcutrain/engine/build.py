@@ -69,6 +69,7 @@ def sources() -> list[Path]:
     if (HERE / "loopback.c").exists():
         app = (ROOT / "firmware" / "app").glob("*.c")
         found += sorted(p for p in app if p.name != "main.c")
+        found += sorted((ROOT / "firmware" / "store").glob("*.c"))
     if not (ROOT / "kernels_c").is_dir():
         raise ToolchainError(
             "the C sources are not there: the host engine is built from a checkout",
@@ -80,7 +81,7 @@ def sources() -> list[Path]:
 
 def include_dirs() -> list[Path]:
     """Where headers are looked for."""
-    app = [ROOT / "firmware" / "app", ROOT / "firmware" / "hal"]
+    app = [ROOT / "firmware" / name for name in ("app", "hal", "store")]
     return [ROOT / "kernels_c" / "include", HERE, *(p for p in app if p.is_dir())]
 
 

@@ -8,6 +8,9 @@
 /* One byte can complete one frame, whose answer is at most one frame with its borders. */
 #define ROOM ((uint32_t)MCT_WIRE_MAX_ENCODED)
 
+#define STORE_SECTOR 2048u
+#define STORE_UNIT   8u
+
 static __thread mct_loopback *board;
 
 void mct_loopback_start(mct_loopback *host)
@@ -137,6 +140,57 @@ int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n)
     }
     memcpy(board->flash + offset, src, n);
     return 0;
+}
+
+static uint8_t *in_store(uint32_t slot, uint32_t offset)
+{
+    return board->store + slot * (board->store_bytes / MCT_BLOCK_SLOTS) + offset;
+}
+
+static int store_read(const mct_block_device *device, uint32_t slot, uint32_t offset, uint8_t *dst,
+                      uint32_t n)
+{
+    (void)device;
+    memcpy(dst, in_store(slot, offset), n);
+    return 0;
+}
+
+/* As flash does: a bit goes from 1 to 0 and never back. */
+static int store_program(const mct_block_device *device, uint32_t slot, uint32_t offset,
+                         const uint8_t *src)
+{
+    uint8_t *dst = in_store(slot, offset);
+
+    for (uint32_t i = 0; i < device->unit; i++) {
+        dst[i] &= src[i];
+    }
+    return 0;
+}
+
+static int store_erase(const mct_block_device *device, uint32_t slot, uint32_t sector)
+{
+    uint32_t n = device->slots[slot].sector_bytes;
+
+    memset(in_store(slot, sector * n), 0xFF, n);
+    return 0;
+}
+
+const mct_block_device *mct_hal_store(void)
+{
+    mct_block_device *device = &board->device;
+
+    if (board->store == NULL) {
+        return NULL;
+    }
+    device->unit = STORE_UNIT;
+    for (uint32_t slot = 0; slot < MCT_BLOCK_SLOTS; slot++) {
+        device->slots[slot].sector_bytes = STORE_SECTOR;
+        device->slots[slot].sectors = board->store_bytes / MCT_BLOCK_SLOTS / STORE_SECTOR;
+    }
+    device->read = store_read;
+    device->program = store_program;
+    device->erase = store_erase;
+    return device;
 }
 
 uint32_t mct_hal_guard_untouched(uint32_t *size)

@@ -16,15 +16,18 @@ typedef struct {
     uint8_t *flash; /* the image partition, 16-byte aligned */
     uint32_t flash_bytes;
     int flash_writable;
+    uint8_t *store; /* two slots of store_bytes / 2, a multiple of 2048; NULL: none */
+    uint32_t store_bytes;
     /* what the app sends; the caller empties it by setting sent to 0 */
     uint8_t *out;
     uint32_t out_bytes;
     uint32_t sent;
     int reset;
+    mct_block_device device;
     mct_app app;
 } mct_loopback;
 
-/* Power on: the app starts; the pool keeps what it holds. */
+/* Power on: the app starts; pool, flash and store keep what they hold. */
 void mct_loopback_start(mct_loopback *host);
 
 /*

@@ -11,6 +11,7 @@ _ALIGN = 16
 _OUT_BYTES = 16384
 POOL_BYTES = 16 << 20
 FLASH_BYTES = 16 << 20
+STORE_BYTES = 2 << 20
 
 
 class Loopback:
@@ -23,6 +24,7 @@ class Loopback:
         flash: what lies in the image partition at the start.
         flash_bytes: size of the partition.
         flash_writable: False for a board whose flash cannot be written.
+        store_bytes: size of the two slots for saved states together, a multiple of 4096; 0: none.
 
     Raises:
         ToolchainError: the app could not be compiled.
@@ -34,6 +36,7 @@ class Loopback:
         flash: bytes = b"",
         flash_bytes: int = FLASH_BYTES,
         flash_writable: bool = True,
+        store_bytes: int = STORE_BYTES,
     ) -> None:
         module: Any = load()
         self._ffi, self._lib = module.ffi, module.lib
@@ -43,6 +46,9 @@ class Loopback:
         flash_bytes = max(flash_bytes, len(flash))
         self._host.flash, self._host.flash_bytes = self._block(flash_bytes), flash_bytes
         self._host.flash_writable = flash_writable
+        if store_bytes:
+            self._host.store, self._host.store_bytes = self._block(store_bytes), store_bytes
+            self._ffi.memmove(self._host.store, b"\xff" * store_bytes, store_bytes)
         self._host.out, self._host.out_bytes = self._block(_OUT_BYTES), _OUT_BYTES
         self._ffi.memmove(self._host.flash, flash, len(flash))
         self._received = bytearray()
@@ -50,7 +56,7 @@ class Loopback:
         self.restart()
 
     def restart(self) -> None:
-        """Power off and on: sessions and image are gone."""
+        """Power off and on: sessions and an image in SRAM are gone; flash stays."""
         self._received.clear()
         self._host.sent = 0
         self._lib.mct_loopback_start(self._host)

@@ -96,6 +96,19 @@ class StepResult:
 
 
 @dataclass(frozen=True)
+class SavedState:
+    """A state in the device's flash. step: its training steps; state_bytes: its size.
+
+    erasures_0, erasures_1: how often the two slots of flash were erased so far.
+    """
+
+    step: int
+    state_bytes: int
+    erasures_0: int
+    erasures_1: int
+
+
+@dataclass(frozen=True)
 class Prediction:
     """One evaluation. logits: exact binary32 values, one a class."""
 

@@ -99,8 +99,9 @@ def _messages_text() -> str:
     for message in wire.MESSAGES:
         lines += [f"### {message.type} {message.name}", message.meaning, ""]
         for title, layout in (("Request", message.request), ("Response", message.response)):
-            if layout is wire.IMAGE_OPEN.response and message is not wire.IMAGE_OPEN:
-                lines += [f"{title}: as of {wire.IMAGE_OPEN.name}.", ""]
+            first = next((m for m in wire.MESSAGES if m.response is layout), message)
+            if layout.fields and first is not message:
+                lines += [f"{title}: as of {first.name}.", ""]
             elif layout.fields:
                 lines += [f"{title}:", "", *_field_table(layout), ""]
             else:

@@ -8,6 +8,11 @@ from mcutrain.image.unpack import Image
 from mcutrain.link.channel import DeviceRefusal
 from mcutrain.link.wire import ErrorCode
 
+_STORE_REASONS: dict[int, str] = {
+    ErrorCode.NO_STORE: "this board has no flash for trained states",
+    ErrorCode.NOTHING_SAVED: "no state of the open image is saved on the device",
+}
+_STORE_HINT = "`mcutrain train` keeps the state in its run folder, and --resume goes on from there"
 _STATUS_CODES = (ErrorCode.IMAGE_REFUSED, ErrorCode.STATE_REFUSED, ErrorCode.RUN_FAILED)
 
 
@@ -36,6 +41,8 @@ def explain(refusal: DeviceRefusal, image: Image | None = None) -> McutrainError
             why=f"{a} bytes needed, {b} available",
             hint="choose a smaller update scheme: `mcutrain plan` shows what fits",
         )
+    if refusal.code in _STORE_REASONS:
+        return LinkError(_STORE_REASONS[refusal.code], where=where, hint=_STORE_HINT)
     if refusal.code == ErrorCode.OTHER_SESSION:
         return LinkError(
             "another program uses this device",

@@ -21,6 +21,7 @@ from mcutrain.link.device import (
     Fault,
     ImageInfo,
     Prediction,
+    SavedState,
     Stats,
     StepResult,
 )
@@ -278,6 +279,25 @@ class Session:
             )
         with self._explained():
             self._channel.send(wire.Target.STATE, state)
+
+    def save(self) -> SavedState:
+        """Keeps the state in the device's flash, whatever power does.
+
+        Raises:
+            LinkError: the device has no such flash, or cannot write it.
+            FitError: the state is larger than a slot.
+        """
+        return SavedState(**_numbers(self._request(wire.SAVE)))
+
+    def load_saved(self) -> SavedState:
+        """Goes on from the saved state of the open image.
+
+        Raises:
+            LinkError: there is none.
+        """
+        saved = SavedState(**_numbers(self._request(wire.LOAD)))
+        self._step = saved.step
+        return saved
 
     def stats(self) -> Stats:
         """Counters and high-water marks of the device, counts of the host."""

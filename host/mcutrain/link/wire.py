@@ -86,6 +86,8 @@ class ErrorCode(IntEnum):
     RUN_FAILED = 12
     FLASH = 13
     STATE_REFUSED = 14
+    NO_STORE = 15
+    NOTHING_SAVED = 16
 
 
 # code: (figure a, figure b, meaning). A status comes with a third figure, its detail.
@@ -102,8 +104,10 @@ ERRORS: dict[ErrorCode, tuple[str, str, str]] = {
     ErrorCode.RANGE: ("value", "limit", "an offset, length, label or choice outside its limit"),
     ErrorCode.INCOMPLETE: ("present", "needed", "bytes of the image, sample or state are missing"),
     ErrorCode.RUN_FAILED: ("status", "instruction", "the run stopped and changed nothing"),
-    ErrorCode.FLASH: ("offset", "0", "the image partition cannot be written"),
+    ErrorCode.FLASH: ("offset", "0", "the image partition, or the store, cannot be written"),
     ErrorCode.STATE_REFUSED: ("status", "index", "the executor refuses the written state"),
+    ErrorCode.NO_STORE: ("0", "0", "the board has no flash for trained states"),
+    ErrorCode.NOTHING_SAVED: ("0", "0", "no state of the open image is saved"),
 }
 
 
@@ -199,6 +203,12 @@ _IMAGE = _layout(
     ("forward", "u32", "instructions of the forward pass"),
     ("instructions", "u32", "all instructions"),
     ("free_bytes", "u32", "bytes of the pool that are left over"),
+)
+_SAVED = _layout(
+    ("step", "u32", "training steps of the state"),
+    ("state_bytes", "u32", "its bytes"),
+    ("erasures_0", "u32", "erasures so far of slot 0"),
+    ("erasures_1", "u32", "and of slot 1"),
 )
 _RUN_FLAGS = ("flags", "u8", "1: record the ticks, 2: the CRC-32, of each instruction")
 
@@ -350,6 +360,20 @@ STATS = Message(
     ),
 )
 REBOOT = Message("REBOOT", 12, "Resets the device after the response.", _EMPTY, _EMPTY)
+SAVE = Message(
+    "SAVE",
+    13,
+    "Keeps the state in flash, whatever power does. Seconds may pass before the response.",
+    _EMPTY,
+    _SAVED,
+)
+LOAD = Message(
+    "LOAD",
+    14,
+    "The newest saved state of the open image takes the place of its state.",
+    _EMPTY,
+    _SAVED,
+)
 
 MESSAGES = (
     HELLO,
@@ -364,6 +388,8 @@ MESSAGES = (
     RESET,
     STATS,
     REBOOT,
+    SAVE,
+    LOAD,
 )
 ERROR_LAYOUT = _layout(
     ("code", "u16", "section 7"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.networks import NetworkBuilder, residual_network
+from tests.traces import deep_network
 
 from mcutrain.compile import compile_program
 from mcutrain.engine import Engine
@@ -26,16 +27,6 @@ def _every_operator() -> Graph:
     deep = b.conv("dw", joined, 9, 3, 1, 1, groups=9)
     total = b.add("add", deep, b.conv("c4", deep, 9))
     return b.head(b.linear("fc", b.pool("avgpool", "avg", total, 2, 2), 11), 5)
-
-
-def _deep(blocks: int = 16) -> Graph:
-    """T45: 50 layers, in which a difference of one bit would spread."""
-    b = NetworkBuilder((6, 6, 3), 4, "deep")
-    x = b.conv("stem", "x", 6, 3, 1, 1, relu=True)
-    for i in range(blocks):
-        y = b.conv(f"b{i}.dw", x, 6, 3, 1, 1, groups=6, relu=True)
-        x = b.add(f"b{i}.add", x, b.conv(f"b{i}.pw", y, 6))
-    return b.head(b.global_pool("pool", x), 3)
 
 
 def _plan(graph: Graph, kind: str, bits: int) -> Plan:
@@ -76,7 +67,7 @@ def _compare_step(
 @pytest.mark.parametrize("bits", [0, 4, 8])
 @pytest.mark.parametrize("kind", ["full", "partial", "head"])
 @pytest.mark.parametrize(
-    "graph", [residual_network(), _every_operator(), _deep()], ids=lambda g: g.name
+    "graph", [residual_network(), _every_operator(), deep_network()], ids=lambda g: g.name
 )
 def test_t06_ten_steps_are_equal_to_the_bit(graph: Graph, kind: str, bits: int) -> None:
     compiled = compile_program(graph, _plan(graph, kind, bits), seed=11)

@@ -58,7 +58,7 @@ layering: setup-test ## imports run one way
 
 sanitize: setup-test ## kernel tests against an engine built with ASan and UBSan
 	MCUTRAIN_SANITIZE=1 $(PY) -m mcutrain.engine.build
-	$(SANITIZER) $(PYTEST) -q -s tests/kernels
+	$(SANITIZER) $(PYTEST) -q -s -n $(JOBS) tests/kernels
 
 test: lint types format-check layering sanitize ## everything a change must pass
 	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q -m "not slow" -n $(JOBS)

@@ -1,4 +1,4 @@
-"""Inputs and rates at their limits: counters tell, nothing becomes NaN or leaves its range (T11)."""
+"""Inputs and rates at their limits: counters tell, and nothing becomes NaN (T11)."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from mcutrain.passes.lower import lower
 from mcutrain.passes.lowered import Lowered
 from mcutrain.passes.prune import prune
 from mcutrain.passes.reorder import reorder
+from mcutrain.passes.scratch import add_scratch
 from mcutrain.passes.stream import stream
 from mcutrain.plan import Plan
 from mcutrain.plan.scheme import plan_to_dict
@@ -49,7 +50,7 @@ def compile_program(
         UnsupportedError: a constant that the arithmetic cannot hold; names the layer.
     """
     verify(graph)
-    lowered = reorder(prune(autodiff(lower(graph, plan))))
+    lowered = add_scratch(reorder(prune(autodiff(lower(graph, plan)))))
     if rows:
         stream(lowered)
     _runtime_state(lowered, seed, predictors or {})

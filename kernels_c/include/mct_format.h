@@ -6,10 +6,10 @@
 
 /* Limits and constants. */
 enum {
-    MCT_IMAGE_VERSION = 1,
+    MCT_IMAGE_VERSION = 2,
     MCT_NONE = 65535,
-    MCT_MAX_SLOTS = 10,
-    MCT_MAX_PARAMS = 10,
+    MCT_MAX_SLOTS = 12,
+    MCT_MAX_PARAMS = 9,
     MCT_MAX_INPUTS = 4,
     MCT_MAX_INSTRUCTIONS = 4096,
     MCT_CRC_START = 16,
@@ -71,6 +71,7 @@ enum {
     MCT_CONV2D_PERM = 6,
     MCT_CONV2D_Y = 7,
     MCT_CONV2D_MASK = 8,
+    MCT_CONV2D_SCRATCH = 9,
     MCT_CONV2D_P_KH = 0,
     MCT_CONV2D_P_KW = 1,
     MCT_CONV2D_P_SH = 2,
@@ -185,6 +186,7 @@ enum {
     MCT_CONV2D_DX_SKIP = 7,
     MCT_CONV2D_DX_MASK = 8,
     MCT_CONV2D_DX_E_X = 9,
+    MCT_CONV2D_DX_SCRATCH = 10,
     MCT_CONV2D_DX_P_KH = 0,
     MCT_CONV2D_DX_P_KW = 1,
     MCT_CONV2D_DX_P_SH = 2,
@@ -255,6 +257,7 @@ enum {
     MCT_CONV2D_DW_EXP = 6,
     MCT_CONV2D_DW_BMAX = 7,
     MCT_CONV2D_DW_CHAN = 8,
+    MCT_CONV2D_DW_SCRATCH = 9,
     MCT_CONV2D_DW_P_KH = 0,
     MCT_CONV2D_DW_P_KW = 1,
     MCT_CONV2D_DW_P_SH = 2,
@@ -334,8 +337,8 @@ typedef struct {
     uint8_t op;
     uint8_t reserved;
     uint16_t layer;
-    uint16_t tensors[10];
-    int32_t params[10];
+    uint16_t tensors[12];
+    int32_t params[9];
 } mct_image_instruction;
 
 /* What a tensor in a slot must be; dtypes and spaces are sets, one bit a code. */
@@ -344,6 +347,7 @@ enum {
     MCT_SLOT_READ = 2,
     MCT_SLOT_WRITTEN = 4,
     MCT_SLOT_ERROR = 8,
+    MCT_SLOT_SCRATCH = 16, /* what is there means nothing */
 };
 
 typedef struct {

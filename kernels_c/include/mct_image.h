@@ -28,7 +28,7 @@ typedef struct {
 /*
  * Every check of SPEC-image, section 5. MCT_OK: whatever the image says can be done without
  * touching a byte outside of image, state and arena, and view is filled in. Else a status below
- * MCT_ERR_NOT_FINITE, with the place in *error. Uses no memory but some 300 bytes of stack.
+ * MCT_ERR_NOT_FINITE, with the place in *error. Uses no memory but some 500 bytes of stack.
  */
 mct_status mct_image_verify(const void *data, uint32_t size, mct_image *view,
                             mct_image_error *error);

@@ -49,6 +49,14 @@ void mct_gather_s8(const mct_gather *p, const int8_t *x, int8_t *y);
 /* e_y (y) to e_x (x). */
 void mct_conv2d_dx_s8(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
                       mct_error_stats *stats);
+
+/*
+ * In place: e holds e_y, then e_x. Depthwise, stride 1, e_y and e_x of one shape (h, w, c). plane:
+ * h * w bytes of any contents.
+ */
+void mct_depthwise_dx_inplace_s8(const mct_conv2d_dx *p, int8_t *e, int8_t *plane,
+                                 mct_error_stats *stats);
+
 void mct_avgpool_dx_s8(const mct_pool_dx *p, const int8_t *e_y, int8_t *e_x,
                        mct_error_stats *stats);
 

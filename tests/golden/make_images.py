@@ -81,9 +81,11 @@ def _value(tensor: dict[str, Any], fields: dict[str, Any]) -> Value:
         section = fields["initial_state" if tensor["space"] == "state" else "constants"]
         raw = bytes.fromhex(section)[tensor["offset"] :][: tensor["nbytes"]]
         data = np.frombuffer(raw, _NUMPY.get(tensor["dtype"], "u1"))
+    h, w, c = tensor["shape"]
+    ring = tensor["dtype"] == "s8" and tensor["nbytes"] < h * w * c
     return Value(
         tensor["name"],
-        tuple(tensor["shape"]),
+        (h, w, c),
         tensor["dtype"],
         tensor["space"],
         tensor["zero_point"],
@@ -91,6 +93,7 @@ def _value(tensor: dict[str, Any], fields: dict[str, Any]) -> Value:
         data,
         None,
         tensor["error"],
+        tensor["nbytes"] // (w * c) if ring else None,
     )
 
 

@@ -118,8 +118,8 @@ def test_messages_about_damage_say_what_and_what_next() -> None:
         unpack(data + b"\0")
     with pytest.raises(DamagedImageError, match="CRC"):
         unpack(data[:-1] + b"\7")
-    with pytest.raises(ImageVersionError, match="format version 2"):
-        unpack(data[:4] + b"\2" + data[5:])
+    with pytest.raises(ImageVersionError, match="format version 3"):
+        unpack(data[:4] + b"\3" + data[5:])
     for error in (DamagedImageError, ImageVersionError):
         assert error.exit_code == 7
 

@@ -273,7 +273,8 @@ class Engine:
         """Bytes of the tensors that an instruction writes, as they are now; no rings."""
         instr = self.image.program[instruction]
         slots = INSTRUCTIONS[instr.op].slots
-        tensors = [instr.operands[s.name] for s in slots if s.written and s.name in instr.operands]
+        results = [s.name for s in slots if s.written and not s.scratch]
+        tensors = [instr.operands[name] for name in results if name in instr.operands]
         whole = [t for t in tensors if not self.image.tensors[t].is_ring]
         return {self.image.tensors[t].name: self._tensor_bytes(t) for t in whole}
 

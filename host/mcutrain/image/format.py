@@ -12,10 +12,10 @@ from typing import Any
 from mcutrain.ir.instructions import INSTRUCTIONS, InstructionSpec, Slot
 
 MAGIC = b"MCTI"
-VERSION = 1
+VERSION = 2
 NONE = 0xFFFF  # no tensor, no error exponent
-MAX_SLOTS = 10
-MAX_PARAMS = 10
+MAX_SLOTS = 12
+MAX_PARAMS = 9
 MAX_INPUTS = 4
 # Verification compares every operand with all earlier instructions; this bounds its time.
 MAX_INSTRUCTIONS = 4096

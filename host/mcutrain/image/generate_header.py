@@ -59,6 +59,7 @@ enum {
     MCT_SLOT_READ = 2,
     MCT_SLOT_WRITTEN = 4,
     MCT_SLOT_ERROR = 8,
+    MCT_SLOT_SCRATCH = 16, /* what is there means nothing */
 };
 
 typedef struct {
@@ -95,6 +96,7 @@ def _rule(op: str, slot: Slot) -> str:
     dtypes = sum(1 << fmt.DTYPES[d] for d in slot.dtype.split("|"))
     spaces = sum(1 << fmt.SPACES[s] for s in fmt.slot_spaces(slot))
     flags = slot.optional + 2 * slot.read + 4 * slot.written + 8 * fmt.is_error(slot)
+    flags += 16 * slot.scratch
     spec = INSTRUCTIONS[op]
     shared = sum(1 << fmt.slot_index(spec, a) for a, b in spec.inplace if b == slot.name)
     return f"{{0x{dtypes:03x}, {spaces}, {flags}, 0x{shared:03x}}}"

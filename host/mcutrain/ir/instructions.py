@@ -17,13 +17,17 @@ INPUT_ROW = 255
 
 @dataclass(frozen=True)
 class Slot:
-    """One operand: its dtype (alternatives separated by |), and how it is used."""
+    """One operand: its dtype (alternatives separated by |), and how it is used.
+
+    `scratch` memory has any contents before and after.
+    """
 
     name: str
     dtype: str
     optional: bool = False
     read: bool = True
     written: bool = False
+    scratch: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ _WINDOW = ("kh", "kw", "sh", "sw", "pt", "pl")
 _MASK_OUT = _out("mask", "bits", optional=True)
 _MASK_IN = _opt("mask", "bits")
 _SKIP = _opt("skip", "s8")
+_SCRATCH = Slot("scratch", "u8", optional=True, read=False, written=True, scratch=True)
 _E_Y = _in("e_y", "s8")
 _E_X = _out("e_x", "s8")
 _UPDATE = (_in("mant", "s32"), _in("exp", "s8"), _in("bmax", "s32"))
@@ -98,6 +103,7 @@ _ROWS = (
             _opt("perm", "u16"),
             _out("y", "s8"),
             _MASK_OUT,
+            _SCRATCH,
         ),
         (*_WINDOW, "groups", "lo", "hi"),
         kernel="mct_conv2d_row_s8",
@@ -188,10 +194,11 @@ _ROWS = (
             _SKIP,
             _MASK_IN,
             _E_X,
+            _SCRATCH,
         ),
         (*_WINDOW, "groups", "f", "rng"),
         kernel="mct_conv2d_dx_s8",
-        inplace=(("skip", "e_x"),),
+        inplace=(("e_y", "e_x"), ("skip", "e_x")),
     ),
     InstructionSpec(
         "avgpool_dx",
@@ -228,6 +235,7 @@ _ROWS = (
             _inout("bias", "s32"),
             *_UPDATE,
             _opt("chan", "u16"),
+            _SCRATCH,
         ),
         (*_WINDOW, "groups", "bits", "rng"),
         kernel="mct_conv2d_dw_s8",

@@ -45,6 +45,7 @@ class Value:
         view_of: name of the value whose bytes this one shares under another shape.
         error: index of its exponent among the errors, None if it is no error.
         rows: in a segment, the rows of a ring that stands for the whole map; None: all are kept.
+        turns: the ring in whose bytes this ring lies: rows of the two are never there at once.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Value:
     view_of: str | None = None
     error: int | None = None
     rows: int | None = None
+    turns: str | None = None
 
     @property
     def count(self) -> int:
@@ -97,6 +99,11 @@ class Instr:
         return (
             self.operands[s.name] for s in self.spec.slots if s.written and s.name in self.operands
         )
+
+    def results(self) -> Iterator[str]:
+        """Names of the values it writes, scratch memory left out."""
+        scratch = {self.operands.get(s.name) for s in self.spec.slots if s.scratch}
+        return (name for name in self.writes() if name not in scratch)
 
 
 @dataclass(frozen=True, eq=False)

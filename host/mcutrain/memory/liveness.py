@@ -4,33 +4,29 @@ place.
 
 from __future__ import annotations
 
-from mcutrain.ir.program import ARENA, Buffer, Instr, Program
+from mcutrain.ir.inplace import inplace_pairs
+from mcutrain.ir.program import ARENA, Buffer, Program
 
 
-def buffers_of(program: Program, in_place: bool = True) -> tuple[Buffer, ...]:
+def buffers_of(
+    program: Program, in_place: bool = True, apart: frozenset[str] = frozenset()
+) -> tuple[Buffer, ...]:
     """One buffer a value, or one for several where an instruction may write over what it reads
-    last.
+    last; never for a value in `apart`.
 
     Lifetimes are inclusive: a value read last by instruction i and one written first by i overlap.
     All instructions of a segment run at the same time, row by row, and nothing in place.
     """
     together = _together(program)
     spans = _spans(program, together)
-    home: dict[str, str] = {name: name for name in spans}
+    home = {name: program.values[name].turns or name for name in spans}
     if in_place:
         for index, instr in enumerate(program.instrs):
             if together[index][0] != together[index][1]:
                 continue
-            for source_slot, target_slot in instr.spec.inplace:
-                names = instr.operands.get(source_slot), instr.operands.get(target_slot)
-                if names[0] is None or names[1] is None:
-                    continue
-                source, target = (program.base(n).name for n in names if n is not None)
-                if (
-                    _may_merge(program, spans, (source, target), index)
-                    and _read_in_place_only(program, instr, source, target_slot)
-                    and home[target] == target
-                ):
+            for source, target in inplace_pairs(program.values, instr):
+                ends = spans[source][1] == index == spans[target][0]
+                if ends and home[target] == target and target not in apart:
                     home[target] = home[source]
                     break
     return _collect(program, spans, home)
@@ -57,25 +53,6 @@ def _spans(program: Program, together: list[tuple[int, int]]) -> dict[str, tuple
     return spans
 
 
-def _may_merge(
-    program: Program, spans: dict[str, tuple[int, int]], pair: tuple[str, str], index: int
-) -> bool:
-    source, target = pair
-    if source not in spans or target not in spans or source == target:
-        return False
-    same_size = program.values[source].nbytes == program.values[target].nbytes
-    return same_size and spans[source][1] == index and spans[target][0] == index
-
-
-def _read_in_place_only(program: Program, instr: Instr, source: str, target_slot: str) -> bool:
-    """Whether no other operand needs the source's bytes while they are written over: the error of
-    a residual's sum is both what a pool's error is made of and the skip that is added to it.
-    """
-    allowed = {a for a, b in instr.spec.inplace if b == target_slot}
-    slots = {slot for slot, n in instr.operands.items() if program.base(n).name == source}
-    return slots <= allowed
-
-
 def _collect(
     program: Program, spans: dict[str, tuple[int, int]], home: dict[str, str]
 ) -> tuple[Buffer, ...]:
@@ -85,7 +62,7 @@ def _collect(
     return tuple(
         Buffer(
             owner,
-            program.values[owner].nbytes,
+            max(program.values[n].nbytes for n in names),
             min(spans[n][0] for n in names),
             max(spans[n][1] for n in names),
             tuple(names),

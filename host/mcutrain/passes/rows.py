@@ -42,10 +42,12 @@ class Flow:
         order: one byte a row: the index in the segment of the instruction that makes it, or
             `INPUT_ROW` for a row of the network's input.
         rings: rows to keep of each value that may be a ring, by name.
+        alive: for each of them a bit a step of the order: rows of it are there.
     """
 
     order: bytes
     rings: Mapping[str, int]
+    alive: Mapping[str, int]
 
 
 def is_row_op(program: Valued, instr: Instr) -> bool:
@@ -106,17 +108,26 @@ class _Simulation:
         for reader in (r for rs in self.readers for r in rs):
             self.users.setdefault(reader.value, []).append(reader)
         self.rings = {v: 1 for v in (*self.makers, *streamed) if v in self.users}
+        self.steps: dict[str, list[int]] = {v: [] for v in self.rings}
 
     def run(self) -> Flow:
         order = bytearray()
+        there: set[str] = set()
         while (step := self._next()) is not None:
-            order.append(step)
             if step == INPUT_ROW:
-                self._advance_input()
+                touched = self._advance_input()
             else:
                 self.done[step] += 1
-                self._keep(self.members[step].operands["y"])
-        return Flow(bytes(order), self.rings)
+                touched = [self.members[step].operands["y"]]
+                touched += [r.value for r in self.readers[step]]
+            touched = [v for v in touched if v in self.rings]
+            for value in there.union(touched):
+                self.steps[value].append(len(order))
+            for value in touched:
+                (there.add if self._keep(value) else there.discard)(value)
+            order.append(step)
+        alive = {v: sum(1 << s for s in steps) for v, steps in self.steps.items()}
+        return Flow(bytes(order), self.rings, alive)
 
     def _next(self) -> int | None:
         for i in range(len(self.members) - 1, -1, -1):
@@ -141,16 +152,16 @@ class _Simulation:
         makers = self.makers.get(value)
         return self._height(value) if makers is None else min(self.done[i] for i in makers)
 
-    def _advance_input(self) -> None:
+    def _advance_input(self) -> list[str]:
         """The inputs of a network arrive one after the other."""
         for value, rows in self.input_rows.items():
             if rows < self._height(value):
                 self.input_rows[value] += 1
-                self._keep(value)
-                return
+                return [value]
+        return []
 
-    def _keep(self, value: str) -> None:
-        """Note how many rows are needed now that a row of the value was made."""
+    def _keep(self, value: str) -> int:
+        """How many rows of a value are still needed; its ring must hold them."""
         newest = max(
             (self.done[i] for i in self.makers.get(value, ())),
             default=self.input_rows.get(value, 0),
@@ -163,5 +174,5 @@ class _Simulation:
             ),
             default=newest,
         )
-        if value in self.rings:
-            self.rings[value] = max(self.rings[value], newest - oldest)
+        self.rings[value] = max(self.rings[value], newest - oldest)
+        return newest - oldest

@@ -16,10 +16,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mcutrain.ir.inplace import inplace_pairs
 from mcutrain.ir.instructions import INPUT_ROW, MAX_MEMBERS
 from mcutrain.ir.program import ARENA, Instr, Value, value_bytes
 from mcutrain.passes.lowered import Lowered
 from mcutrain.passes.rows import flow, is_row_op
+from mcutrain.passes.scratch import SLOT, share_scratch
+from mcutrain.passes.turns import quarrels, take_turns
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,9 @@ class _Streaming:
             n: v.nbytes for n, v in out.values.items() if v.space == ARENA and v.view_of is None
         }
         self.spans = self._spans()
-        self.rows_of = self._estimate()
+        self.rows_of: dict[str, int] = {}
+        self.quarrel: dict[str, set[str]] = {}
+        self._estimate()
 
     def run(self) -> Lowered:
         instrs: list[Instr] = []
@@ -55,6 +60,7 @@ class _Streaming:
             members = self.forward[first:end]
             if len(members) > 1:
                 instrs.append(self._segment(first, end))
+                members = share_scratch(self.out, members)
             instrs.extend(members)
         self.out.instrs[: self.out.forward] = instrs
         self.out.forward = len(instrs)
@@ -72,7 +78,7 @@ class _Streaming:
     def _choose(self) -> tuple[int, ...]:
         """Ends of the segments that make the largest live set as small as possible."""
         backward = max(
-            (self._live(i, i + 1) for i in range(len(self.forward), len(self.out.instrs))),
+            (self._alone(i) for i in range(len(self.forward), len(self.out.instrs))),
             default=0,
         )
         best: list[_Cut | None] = [_Cut(backward, 0, ())]
@@ -101,42 +107,47 @@ class _Streaming:
 
     def _cost(self, first: int, end: int) -> int:
         """Bytes alive while instructions first to end - 1 run."""
-        live = self._live(first, end)
         if end - first == 1:
-            return live - self._in_place(first)
+            return self._alone(first)
+        live = self._live(first, end)
         counters = value_bytes("u16", end - first + len(self.out.inputs))
-        for name, rows in self._rings(first, end, self.rows_of).items():
-            value = self.out.values[name]
-            live -= self._aligned(value.nbytes)
-            live += self._aligned(rows * value.shape[1] * value.shape[2])
-        return live + self._aligned(counters)
+        rings = self._rings(first, end, self.rows_of)
+        live -= sum(self._aligned(self.sizes[name]) for name in rings)
+        nbytes = {name: self._ring_bytes(name, rows) for name, rows in rings.items()}
+        groups = take_turns(nbytes, self.quarrel)
+        scratch = [
+            self._aligned(self.sizes[i.operands[SLOT]])
+            for i in self.forward[first:end]
+            if SLOT in i.operands
+        ]
+        live -= sum(scratch) - max(scratch, default=0)
+        return live + sum(nbytes[group[0]] for group in groups) + self._aligned(counters)
 
-    def _in_place(self, index: int) -> int:
-        """What one instruction that stands alone saves by writing over an input."""
-        instr = self.forward[index]
-        for source_slot, target_slot in instr.spec.inplace:
-            if source_slot in instr.operands and target_slot in instr.operands:
-                source = self.out.base(instr.operands[source_slot])
-                target = self.out.base(instr.operands[target_slot])
-                if self.spans.get(source, (0, 0))[1] == index and self.sizes.get(
-                    source
-                ) == self.sizes.get(target):
-                    return self._aligned(self.sizes[target])
-        return 0
+    def _ring_bytes(self, name: str, rows: int) -> int:
+        value = self.out.values[name]
+        return self._aligned(rows * value.shape[1] * value.shape[2])
 
-    def _estimate(self) -> dict[str, int]:
-        """Rows each value needs when all that can stream is one segment: enough in any part of
-        it.
+    def _alone(self, index: int) -> int:
+        """Bytes alive while one instruction runs that stands alone and may write over an input."""
+        live = self._live(index, index + 1)
+        for source, target in inplace_pairs(self.out.values, self.out.instrs[index]):
+            if self.spans[source][1] == index == self.spans[target][0]:
+                return live - self._aligned(self.sizes[target])
+        return live
+
+    def _estimate(self) -> None:
+        """Rows each value needs, and which rings quarrel, when all that can stream is one segment:
+        enough in any part of it.
         """
-        rings: dict[str, int] = {}
         first = 0
         for end in range(1, len(self.forward) + 1):
             if end == len(self.forward) or not self._may_stream(first, end + 1):
                 members = self.forward[first:end]
                 if end - first > 1:
-                    rings |= flow(self.out, members, self._streamed(first, end)).rings
+                    found = flow(self.out, members, self._streamed(first, end))
+                    self.rows_of |= found.rings
+                    self.quarrel |= quarrels(found, self.spans)
                 first = end
-        return rings
 
     def _streamed(self, first: int, end: int) -> Sequence[str]:
         """The network's inputs, if this segment is the first and nothing else reads them."""
@@ -160,8 +171,12 @@ class _Streaming:
         out, members = self.out, self.forward[first:end]
         layer = members[0].layer
         rows_flow = flow(out, members, self._streamed(first, end))
-        for name, rows in self._rings(first, end, rows_flow.rings).items():
-            out.values[name] = replace(out.values[name], rows=rows)
+        rings = self._rings(first, end, rows_flow.rings)
+        nbytes = {name: self._ring_bytes(name, rows) for name, rows in rings.items()}
+        for group in take_turns(nbytes, quarrels(rows_flow, self.spans)):
+            for name in group:
+                turns = None if name == group[0] else group[0]
+                out.values[name] = replace(out.values[name], rows=rings[name], turns=turns)
         order = np.frombuffer(rows_flow.order, np.uint8)
         counters = (1, 1, len(members) + 1)
         operands = {

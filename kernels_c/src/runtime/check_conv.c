@@ -75,6 +75,23 @@ static int fits(uint64_t k, uint32_t f)
     return ((127u * 127u * k) << f) <= INT32_MAX;
 }
 
+/* e_x over e_y: mct_depthwise_dx_inplace_s8. */
+static mct_status check_inplace(mct_check *c)
+{
+    const mct_image_tensor *e_y = c->t[MCT_CONV2D_DX_E_Y], *e_x = c->t[MCT_CONV2D_DX_E_X];
+    const mct_image_tensor *scratch = c->t[MCT_CONV2D_DX_SCRATCH];
+    const int32_t *p = c->in->params;
+    uint32_t groups = (uint32_t)p[MCT_CONV2D_DX_P_GROUPS];
+    if (!mct_overlap(e_y, e_x))
+        return MCT_OK;
+    MCT_TRY(
+        mct_require(c, mct_depthwise(groups, e_x->c, e_y->c), MCT_ERR_OVERLAP, MCT_CONV2D_DX_E_X));
+    MCT_TRY(mct_check_like(c, MCT_CONV2D_DX_E_Y, MCT_CONV2D_DX_E_X));
+    MCT_TRY(mct_require(c, p[2] == 1 && p[3] == 1, MCT_ERR_OVERLAP, MCT_CONV2D_DX_E_X));
+    return mct_require(c, scratch != NULL && scratch->bytes >= (uint32_t)e_x->h * e_x->w,
+                       MCT_ERR_OVERLAP, MCT_CONV2D_DX_SCRATCH);
+}
+
 mct_status mct_check_conv2d_dx(mct_check *c)
 {
     const int32_t *p = c->in->params;
@@ -90,5 +107,6 @@ mct_status mct_check_conv2d_dx(mct_check *c)
     MCT_TRY(mct_check_mant_table(c, MCT_CONV2D_DX_MANT, groups));
     MCT_TRY(mct_check_exp_table(c, MCT_CONV2D_DX_EXP, groups));
     MCT_TRY(mct_check_like(c, MCT_CONV2D_DX_SKIP, MCT_CONV2D_DX_E_X));
+    MCT_TRY(check_inplace(c));
     return mct_check_count(c, MCT_CONV2D_DX_MASK, mct_count(c->t[MCT_CONV2D_DX_E_X]));
 }

@@ -25,7 +25,9 @@ uint32_t mct_engine_trace_crc(const mct_engine *engine, uint32_t instruction, ui
     const mct_image_instruction *in = &engine->image.program[instruction];
     for (uint32_t slot = 0; slot < MCT_MAX_SLOTS; slot++) {
         const mct_image_tensor *t = mct_slot(&engine->image, in, slot);
-        if (t != NULL && (mct_slot_rules[in->op][slot].flags & MCT_SLOT_WRITTEN) && !mct_is_ring(t))
+        uint32_t flags = mct_slot_rules[in->op][slot].flags;
+        if (t != NULL && (flags & MCT_SLOT_WRITTEN) && !(flags & MCT_SLOT_SCRATCH) &&
+            !mct_is_ring(t))
             crc = tensor_crc(crc, t, mct_operand(engine, t));
     }
     return crc;

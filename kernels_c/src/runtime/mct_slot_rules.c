@@ -14,6 +14,7 @@ const mct_slot_rule mct_slot_rules[MCT_OPS][MCT_MAX_SLOTS] = {
             {0x008, 4, 3, 0x000}, /* perm */
             {0x001, 1, 4, 0x000}, /* y */
             {0x080, 1, 5, 0x000}, /* mask */
+            {0x002, 1, 21, 0x000}, /* scratch */
         },
     [MCT_OP_ADD] =
         {
@@ -83,7 +84,8 @@ const mct_slot_rule mct_slot_rules[MCT_OPS][MCT_MAX_SLOTS] = {
             {0x008, 4, 3, 0x000}, /* perm */
             {0x001, 1, 11, 0x000}, /* skip */
             {0x080, 1, 3, 0x000}, /* mask */
-            {0x001, 1, 12, 0x080}, /* e_x */
+            {0x001, 1, 12, 0x081}, /* e_x */
+            {0x002, 1, 21, 0x000}, /* scratch */
         },
     [MCT_OP_AVGPOOL_DX] =
         {
@@ -120,6 +122,7 @@ const mct_slot_rule mct_slot_rules[MCT_OPS][MCT_MAX_SLOTS] = {
             {0x001, 4, 2, 0x000}, /* exp */
             {0x010, 4, 2, 0x000}, /* bmax */
             {0x008, 4, 3, 0x000}, /* chan */
+            {0x002, 1, 21, 0x000}, /* scratch */
         },
     [MCT_OP_CONV2D_DB] =
         {

@@ -57,6 +57,8 @@ void mct_end_error(mct_engine *e, const mct_image_tensor *e_x, int32_t exponent,
 mct_status mct_run_conv2d_dx(mct_engine *e, const mct_image_instruction *in)
 {
     const mct_image_tensor *e_x = mct_slot(&e->image, in, MCT_CONV2D_DX_E_X);
+    const int8_t *read = mct_in(e, in, MCT_CONV2D_DX_E_Y);
+    int8_t *written = mct_out(e, in, MCT_CONV2D_DX_E_X);
     mct_error_stats stats = {0, 0};
     int32_t floor;
     mct_conv2d_dx p = {
@@ -71,8 +73,10 @@ mct_status mct_run_conv2d_dx(mct_engine *e, const mct_image_instruction *in)
     p.error = mct_begin_error(e, e_x, mct_slot(&e->image, in, MCT_CONV2D_DX_MASK),
                               in->params[MCT_CONV2D_DX_P_RNG], floor);
     add_skip(e, &p.error, mct_slot(&e->image, in, MCT_CONV2D_DX_SKIP));
-    mct_conv2d_dx_s8(&p, mct_in(e, in, MCT_CONV2D_DX_E_Y), mct_out(e, in, MCT_CONV2D_DX_E_X),
-                     &stats);
+    if (read == written)
+        mct_depthwise_dx_inplace_s8(&p, written, mct_out(e, in, MCT_CONV2D_DX_SCRATCH), &stats);
+    else
+        mct_conv2d_dx_s8(&p, read, written, &stats);
     mct_end_error(e, e_x, p.error.e_out, &stats);
     return MCT_OK;
 }

@@ -1,7 +1,8 @@
 /*
  * Segments. Members run interleaved, so what one of them writes shares no byte with anything that
- * another touches, but for the maps that they pass on. The order is walked with the rows counted:
- * a row that is read was made before and, in a ring, not written over; in the end all are made.
+ * another touches, but for the maps that they pass on, and rings that take turns in the same bytes.
+ * The order is walked with the rows counted: a row that is read was made before and, in a ring, not
+ * written over, neither by its own ring nor by another one; in the end all are made.
  */
 #include <string.h>
 
@@ -14,6 +15,7 @@ typedef struct {
     const mct_image_instruction *first; /* of the members */
     uint32_t members;
     uint16_t done[MCT_MAX_MEMBERS]; /* rows made by each */
+    uint16_t lost[MCT_MAX_MEMBERS]; /* of them, from the first on, written over by other rings */
     uint32_t input_rows;            /* rows of the network's input that came */
 } segment;
 
@@ -67,17 +69,34 @@ static mct_taps rows_there(const segment *s, const mct_image_tensor *t)
     int32_t held = (int32_t)mct_rows_held(t), made = INT32_MAX;
     mct_taps there = {0, t->h};
     for (uint32_t m = 0; m < s->members; m++) {
-        if (mct_same_bytes(map_of(s, m, op_of(s, m)->y), t) && s->done[m] < made)
+        if (map_of(s, m, op_of(s, m)->y) != t)
+            continue;
+        if (s->done[m] < made)
             made = s->done[m];
+        if (s->lost[m] > there.first)
+            there.first = s->lost[m];
     }
-    if (s->input_rows != MCT_NONE && mct_same_bytes(input, t))
+    if (s->input_rows != MCT_NONE && input == t)
         made = (int32_t)s->input_rows;
     if (made == INT32_MAX) /* made before the segment: whole, or it is not there */
         there.end = mct_is_ring(t) ? 0 : t->h;
     else
         there.end = made;
-    there.first = there.end > held ? there.end - held : 0;
+    if (there.end - held > there.first)
+        there.first = there.end - held;
     return there;
+}
+
+/* The next row of a member: it takes the bytes of rings that lie where its own one does. */
+static void make_row(segment *s, uint32_t member)
+{
+    const mct_image_tensor *y = map_of(s, member, op_of(s, member)->y);
+    s->done[member]++;
+    for (uint32_t m = 0; m < s->members; m++) {
+        const mct_image_tensor *other = map_of(s, m, op_of(s, m)->y);
+        if (other != y && mct_overlap(other, y))
+            s->lost[m] = s->done[m];
+    }
 }
 
 static int row_can_run(const segment *s, uint32_t member)
@@ -125,7 +144,7 @@ static mct_status walk(segment *s, const mct_image_instruction *in, mct_image_er
         } else {
             if (order[i] >= s->members || !row_can_run(s, order[i]))
                 return MCT_ERR_SEGMENT;
-            s->done[order[i]]++;
+            make_row(s, order[i]);
         }
     }
     error->detail = steps;
@@ -138,7 +157,8 @@ static int disjoint(const segment *s, const mct_image_tensor *written,
 {
     for (uint32_t slot = 0; slot < MCT_MAX_SLOTS; slot++) {
         const mct_image_tensor *t = mct_slot(s->image, other, slot);
-        if (t != NULL && mct_overlap(written, t) && !mct_same_bytes(written, t))
+        int turns = t != NULL && mct_is_ring(t) && mct_is_ring(written);
+        if (t != NULL && t != written && mct_overlap(written, t) && !turns)
             return 0;
     }
     return 1;

@@ -138,7 +138,7 @@ class Machine:
         for index, instr in enumerate(instrs):
             REFERENCE[instr.op](instr, self.memory, self.runtime)
             # An executor keeps only some rows of a ring: there is nothing to compare.
-            whole = [n for n in instr.writes() if self.program.values[n].rows is None]
+            whole = [n for n in instr.results() if self.program.values[n].rows is None]
             written = {name: self._bytes(name) for name in whole}
             self.crcs_per_instruction.append(self._crc(instr, written))
             if self.trace is not None and instr.op != "segment":

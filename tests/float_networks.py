@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mcutrain.compile import compile_program
+from mcutrain.compile import Savings, compile_program
 from mcutrain.ir.graph import Array, Graph, Node, Shape, Tensor
 from mcutrain.ir.ops import OPS, infer_shape
 from mcutrain.ir.program import Instr
@@ -80,7 +80,7 @@ def samples(graph: Graph, count: int = 40, seed: int = 1) -> dict[str, Array]:
 
 def run(graph: Graph, xs: dict[str, Array]) -> dict[str, Array]:
     """What the program of a quantised graph writes for the first sample: real logits, int8 maps."""
-    machine = Machine(compile_program(graph, Plan(), rows=False).program)
+    machine = Machine(compile_program(graph, Plan(), savings=Savings(rows=False)).program)
     written: dict[str, Array] = {}
 
     def trace(_: int, __: Instr, values: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,21 @@ from mcutrain.plan.scheme import plan_to_dict
 RNG, PREDICTOR, EXPONENT = "rng", "predictor", "exponent"
 
 
+@dataclass(frozen=True)
+class Savings:
+    """What is done to save memory; all of it, but to see what each one saves.
+
+    Attributes:
+        reorder: updates run right after the error that feeds them.
+        in_place: instructions may write over what they read last.
+        rows: parts of the forward pass run row by row where that saves memory.
+    """
+
+    reorder: bool = True
+    in_place: bool = True
+    rows: bool = True
+
+
 def compile_program(
     graph: Graph,
     plan: Plan,
@@ -33,7 +48,7 @@ def compile_program(
     seed: int = 0,
     predictors: Mapping[str, int] | None = None,
     exact: bool = False,
-    rows: bool = True,
+    savings: Savings = Savings(),
 ) -> CompiledProgram:
     """The training program of a plan, ready to be packed.
 
@@ -43,15 +58,18 @@ def compile_program(
         seed: first word of the random state (uint32).
         predictors: initial exponent predictor (int16, Q8) by error value; 0 where absent.
         exact: lay memory out with the exact solver.
-        rows: run parts of the forward pass row by row where that saves memory.
+        savings: see there.
 
     Raises:
         InputError: the network is malformed, or the plan does not fit it.
         UnsupportedError: a constant that the arithmetic cannot hold; names the layer.
     """
     verify(graph)
-    lowered = add_scratch(reorder(prune(autodiff(lower(graph, plan)))))
-    if rows:
+    lowered = prune(autodiff(lower(graph, plan)))
+    if savings.reorder:
+        reorder(lowered)
+    add_scratch(lowered)
+    if savings.rows:
         stream(lowered)
     _runtime_state(lowered, seed, predictors or {})
     info: dict[str, Any] = {
@@ -69,12 +87,14 @@ def compile_program(
         lowered.errors,
         info,
     )
-    return layout(program, network_hash(graph), exact=exact)
+    return layout(program, network_hash(graph), exact=exact, in_place=savings.in_place)
 
 
-def layout(program: Program, model_hash: bytes, *, exact: bool = False) -> CompiledProgram:
+def layout(
+    program: Program, model_hash: bytes, *, exact: bool = False, in_place: bool = True
+) -> CompiledProgram:
     """Give every value of a program its place."""
-    memory = plan_memory(program, exact=exact)
+    memory = plan_memory(program, exact=exact, in_place=in_place)
     offsets: dict[str, int] = {
         name: memory.offsets[buffer.name] for buffer in memory.buffers for name in buffer.values
     }

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.networks import NetworkBuilder, residual_network
 
-from mcutrain.compile import compile_program, layout
+from mcutrain.compile import Savings, compile_program, layout
 from mcutrain.engine import Engine, verify
 from mcutrain.errors import ImageError
 from mcutrain.image.pack import pack, seal
@@ -56,7 +56,7 @@ def _both(graph: Graph, scheme: str) -> tuple[CompiledProgram, CompiledProgram]:
     if count:
         scheme = f"{kind}:{min(int(count), len(trainable_layers(graph)))}"
     plan = resolve_scheme(graph, scheme)
-    return compile_program(graph, plan), compile_program(graph, plan, rows=False)
+    return compile_program(graph, plan), compile_program(graph, plan, savings=Savings(rows=False))
 
 
 def _same_bytes(graph: Graph, scheme: str, steps: int) -> None:

@@ -11,7 +11,7 @@ from models import ARCHITECTURES
 from tests.architectures import CASES, settled
 from tests.float_networks import assert_each_node_rounds_once, run
 
-from mcutrain.compile import compile_program
+from mcutrain.compile import Savings, compile_program
 from mcutrain.frontends.torch import from_torch
 from mcutrain.ir.graph import Array, Graph
 from mcutrain.ir.ops import evaluate
@@ -35,7 +35,7 @@ def one_thread() -> Iterator[None]:
 
 def logits(graph: Graph, xs: Array) -> Array:
     """What the int8 program computes, one sample after the other."""
-    machine = Machine(compile_program(graph, Plan(), rows=False).program)
+    machine = Machine(compile_program(graph, Plan(), savings=Savings(rows=False)).program)
     return np.stack([machine.forward(x) for x in quantize_input(graph, xs)[graph.inputs[0]]])
 
 

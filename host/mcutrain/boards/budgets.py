@@ -68,6 +68,19 @@ class Fit:
         """Flash for firmware and image."""
         return self.firmware + self.image
 
+    def problems(self) -> list[str]:
+        """Why it does not fit; empty if it does."""
+        pairs = (
+            ("SRAM", self.sram, self.ram),
+            ("flash for code", self.firmware, self.code),
+            ("flash for the image", self.image, self.partition),
+        )
+        return [
+            f"{what}: {need:,} bytes needed, {have:,} there"
+            for what, need, have in pairs
+            if need > have
+        ]
+
 
 def budget_of(board: Board) -> Budget:
     """The row of a board.

@@ -21,7 +21,7 @@ from rich.progress import (
 from rich.table import Table
 
 from mcutrain.devices import open_device
-from mcutrain.errors import InputError
+from mcutrain.errors import InputError, UsageError
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.serialize import load
 from mcutrain.link.session import Session
@@ -52,6 +52,23 @@ DeviceName = Annotated[
 ]
 BoardId = Annotated[str, typer.Option("--board", help="A board of the board table.")]
 Data = Annotated[str, typer.Option(help="Samples, for example fashion-mnist:test?count=100.")]
+
+Size = str | None
+
+
+def size_of(text: str | None, option: str) -> int | None:
+    """Bytes from `98304`, `96K` or `1M` (KiB, MiB).
+
+    Raises:
+        UsageError: it is no such number.
+    """
+    if text is None:
+        return None
+    number, unit = text.rstrip("kKmM"), text[-1:].upper()
+    factor = {"K": 1024, "M": 1024 * 1024}.get(unit, 1)
+    if not number.isdigit() or len(text) - len(number) > 1:
+        raise UsageError(f"'{text}' is no size", where=option, hint="bytes, or KiB as in 96K")
+    return int(number) * factor
 
 
 def show(as_json: bool, data: Mapping[str, Any], render: Callable[[], object]) -> None:

@@ -17,31 +17,52 @@ from mcutrain.cli.common import (
     FractionBits,
     Json,
     Net,
-    Scheme,
+    Size,
     kib,
     load_network,
     show,
+    size_of,
     table,
 )
+from mcutrain.cli.plan_choices import list_choices
+from mcutrain.cli.plan_ladder import show_ladder
 from mcutrain.compile import compile_program
-from mcutrain.errors import FitError
+from mcutrain.errors import FitError, UsageError
 from mcutrain.image.pack import pack
+from mcutrain.ir.graph import Graph
 from mcutrain.ir.program import CompiledProgram
 from mcutrain.plan.scheme import resolve_scheme
-from mcutrain.report.accounting import Cost, cost_of, cost_to_dict, trained_parameters
+from mcutrain.report.accounting import (
+    Cost,
+    cost_of,
+    cost_to_dict,
+    memory_to_dict,
+    trained_parameters,
+)
+from mcutrain.report.picture import picture
 
 _PEAK_ROWS = 8
+DEFAULT_SCHEME = "last:3"
 
 
 def run(
     net: Net,
-    scheme: Scheme = "last:3",
+    scheme: Annotated[
+        str | None,
+        typer.Option(
+            help="What trains: head, bias:K, last:K, full, a published scheme, or a file; "
+            f"{DEFAULT_SCHEME} without --ram."
+        ),
+    ] = None,
     fraction_bits: FractionBits = None,
     classes: Classes = None,
     board: BoardId = "qemu:netduinoplus2",
     ram: Annotated[
-        int | None, typer.Option(help="Bytes of SRAM there are, instead of the board's.")
+        Size, typer.Option(help="SRAM there is, instead of the board's: 96K, 98304.")
     ] = None,
+    waterfall: Annotated[
+        bool, typer.Option("--waterfall", help="What each step of saving memory saves.")
+    ] = False,
     exact: Annotated[
         bool, typer.Option("--exact", help="Lay memory out with OR-tools (extra solver).")
     ] = False,
@@ -49,46 +70,54 @@ def run(
 ) -> None:
     """Show what a scheme trains and its SRAM, flash and arithmetic, and refuse what does not fit.
 
-    Total SRAM is the number that the linker map shows for a firmware built for this image.
-    Exit code 4 if it does not fit; the message has the numbers.
+    With --ram and without --scheme: list the schemes that fit into so many bytes. Total SRAM is the
+    number that the linker map shows for a firmware built for this image. Exit code 4 if it does not
+    fit; the message has the numbers.
 
-    Example: mcutrain plan demo --scheme last:4 --board qemu:netduinoplus2
+    Example: mcutrain plan demo --ram 32K --board qemu:netduinoplus2
     """
     target = get_board(board)
     graph = load_network(net, classes)
+    there = size_of(ram, "--ram")
+    if waterfall:
+        if there is not None:
+            raise UsageError("--waterfall and --ram exclude each other", where="--waterfall")
+        plan = resolve_scheme(graph, scheme or DEFAULT_SCHEME, fraction_bits)
+        show_ladder(graph, plan, scheme or DEFAULT_SCHEME, as_json)
+    elif there is not None and scheme is None:
+        list_choices(graph, target, there, fraction_bits, as_json)
+    else:
+        _show_scheme(graph, scheme or DEFAULT_SCHEME, fraction_bits, target, there, exact, as_json)
+
+
+def _show_scheme(
+    graph: Graph,
+    scheme: str,
+    fraction_bits: int | None,
+    target: Board,
+    ram: int | None,
+    exact: bool,
+    as_json: bool,
+) -> None:
     plan = resolve_scheme(graph, scheme, fraction_bits)
     compiled = compile_program(graph, plan, exact=exact)
     cost = cost_of(compiled, len(pack(compiled)))
     fits = fit(target, cost.pool, cost.image)
     if ram is not None:
         fits = replace(fits, ram=ram)
-    trained = trained_parameters(compiled)
     data: dict[str, Any] = {
         "network": graph.name,
         "scheme": scheme,
         "fraction_bits": plan.fraction_bits,
         "board": target.id,
-        "trains": trained,
+        "trains": trained_parameters(compiled),
         **cost_to_dict(compiled, cost),
         "board_bytes": asdict(fits) | {"sram": fits.sram, "flash": fits.flash},
-        "fits": not problems(fits),
+        "fits": not fits.problems(),
+        "memory": memory_to_dict(compiled),
     }
     check_fit(fits, target, compiled)
     show(as_json, data, lambda: _draw(compiled, cost, fits, target))
-
-
-def problems(fits: Fit) -> list[str]:
-    """Why it does not fit; empty if it does."""
-    pairs = (
-        ("SRAM", fits.sram, fits.ram),
-        ("flash for code", fits.firmware, fits.code),
-        ("flash for the image", fits.image, fits.partition),
-    )
-    return [
-        f"{what}: {need:,} bytes needed, {have:,} there"
-        for what, need, have in pairs
-        if need > have
-    ]
 
 
 def check_fit(fits: Fit, board: Board, compiled: CompiledProgram) -> None:
@@ -97,7 +126,7 @@ def check_fit(fits: Fit, board: Board, compiled: CompiledProgram) -> None:
     Raises:
         FitError: the message says by how much, and what takes the bytes.
     """
-    lacking = problems(fits)
+    lacking = fits.problems()
     if not lacking:
         return
     cost = cost_of(compiled, fits.image)
@@ -110,7 +139,8 @@ def check_fit(fits: Fit, board: Board, compiled: CompiledProgram) -> None:
         why="; ".join(lacking)
         + f" (state {compiled.state_bytes:,}, arena {cost.arena:,}, firmware {fits.static:,}, "
         f"stack {fits.stack:,}; largest buffers at the peak: {largest})",
-        hint="train fewer layers or channels (--scheme), with fewer bits (--fraction-bits 0)",
+        hint="train fewer layers or channels (--scheme), with fewer bits (--fraction-bits 0); "
+        "plan NET --ram N lists the schemes that fit",
     )
 
 
@@ -129,15 +159,7 @@ def _draw(compiled: CompiledProgram, cost: Cost, fits: Fit, board: Board) -> Non
     memory.add_row("[bold]total[/]", f"[bold]{kib(fits.sram)}[/]")
     memory.add_row("there is", kib(fits.ram))
     OUT.print(memory)
-
-    at, buffers = cost.peak
-    instr = compiled.program.instrs[at]
-    peak = table(f"\nPeak of the arena: {escape(instr.layer)} ({instr.op})", "buffer", " bytes")
-    for buffer in buffers[:_PEAK_ROWS]:
-        peak.add_row(escape(buffer.name), f"{buffer.nbytes:,}")
-    if rest := buffers[_PEAK_ROWS:]:
-        peak.add_row(f"{len(rest)} more", f"{sum(b.nbytes for b in rest):,}")
-    OUT.print(peak)
+    _draw_peak(compiled, cost)
 
     other = table("\nFlash and arithmetic", "what", " number")
     other.add_row("firmware, at most (bytes)", f"{fits.firmware:,}")
@@ -145,3 +167,20 @@ def _draw(compiled: CompiledProgram, cost: Cost, fits: Fit, board: Board) -> Non
     other.add_row("multiply-accumulates, forward", f"{cost.macs_forward:,}")
     other.add_row("multiply-accumulates, backward", f"{cost.macs_backward:,}")
     OUT.print(other)
+
+
+def _draw_peak(compiled: CompiledProgram, cost: Cost) -> None:
+    at, buffers = cost.peak
+    instr = compiled.program.instrs[at]
+    drawn = picture(compiled)
+    OUT.print("\nArena: bytes alive over the schedule", style="bold")
+    for line in drawn.lines:
+        OUT.print(line, markup=False, highlight=False, no_wrap=True)
+    legend = ", ".join(f"{letter} {kind}" for letter, kind in drawn.legend)
+    OUT.print(f"{legend}; ^ peak, at {instr.op} of {instr.layer}", markup=False, highlight=False)
+    peak = table(f"\nPeak of the arena: {escape(instr.layer)} ({instr.op})", "buffer", " bytes")
+    for buffer in buffers[:_PEAK_ROWS]:
+        peak.add_row(escape(buffer.name), f"{buffer.nbytes:,}")
+    if rest := buffers[_PEAK_ROWS:]:
+        peak.add_row(f"{len(rest)} more", f"{sum(b.nbytes for b in rest):,}")
+    OUT.print(peak)

@@ -113,3 +113,22 @@ def cost_to_dict(compiled: CompiledProgram, cost: Cost) -> dict[str, Any]:
             "buffers": [{"name": b.name, "bytes": b.nbytes} for b in buffers],
         },
     }
+
+
+def memory_to_dict(compiled: CompiledProgram) -> dict[str, Any]:
+    """The arena over the schedule, for pictures: buffers with their places, and what runs when."""
+    memory = compiled.memory
+    return {
+        "forward": compiled.program.forward,
+        "schedule": [{"op": i.op, "layer": i.layer} for i in compiled.program.instrs],
+        "buffers": [
+            {
+                "name": b.name,
+                "bytes": b.nbytes,
+                "offset": memory.offsets[b.name],
+                "first": b.first,
+                "last": b.last,
+            }
+            for b in memory.buffers
+        ],
+    }

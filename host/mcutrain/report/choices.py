@@ -1,0 +1,64 @@
+"""Which schemes there are for a network, and what each one costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from mcutrain.compile import compile_program
+from mcutrain.image.pack import pack
+from mcutrain.ir.graph import Graph
+from mcutrain.plan.published import published_network
+from mcutrain.plan.scheme import resolve_scheme, trainable_layers
+from mcutrain.report.accounting import Cost, cost_of
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A scheme and what a training step of it costs."""
+
+    scheme: str
+    fraction_bits: int
+    cost: Cost
+
+
+def choice_of(graph: Graph, scheme: str, fraction_bits: int | None) -> Choice:
+    """Compile a network with a scheme.
+
+    Raises:
+        InputError: the scheme does not fit the network.
+    """
+    plan = resolve_scheme(graph, scheme, fraction_bits)
+    compiled = compile_program(graph, plan)
+    return Choice(scheme, plan.fraction_bits, cost_of(compiled, len(pack(compiled))))
+
+
+def choices(
+    graph: Graph, fraction_bits: int | None, fits: Callable[[Choice], bool]
+) -> Iterator[Choice]:
+    """The schemes worth a look, from the smallest to the largest kind.
+
+    `head`; of `bias:K` and `last:K` the largest K that fits, and the next one, which does not;
+    `full`; then what was published for the network.
+    """
+    layers = trainable_layers(graph)
+    yield choice_of(graph, "head", fraction_bits)
+    for kind in ("bias", "last"):
+        yield from _largest(graph, kind, len(layers), fraction_bits, fits)
+    yield choice_of(graph, "full", fraction_bits)
+    network = published_network(graph, layers)
+    for scheme in () if network is None else network.schemes:
+        yield choice_of(graph, scheme, fraction_bits)
+
+
+def _largest(
+    graph: Graph, kind: str, layers: int, bits: int | None, fits: Callable[[Choice], bool]
+) -> Iterator[Choice]:
+    """By bisection: training one layer more never needs less state, and hardly ever less arena."""
+    tried: dict[int, Choice] = {}
+    low, high = 0, layers + 1  # low fits (nothing but the classifier), high does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        tried[middle] = choice_of(graph, f"{kind}:{middle}", bits)
+        low, high = (middle, high) if fits(tried[middle]) else (low, middle)
+    yield from (tried[k] for k in (low, high) if k in tried)

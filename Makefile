@@ -14,6 +14,9 @@ C_FILES := $(if $(C_DIRS),$(shell find $(C_DIRS) -name build -prune -o \( -name 
 # Python itself is not built with ASan, so its run-time is loaded first; what Python never frees is no leak.
 SANITIZER := LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 \
 	UBSAN_OPTIONS=print_stacktrace=1 MCUTRAIN_SANITIZE=1
+# They run compilers only.
+NOT_SANITIZED := $(addprefix --ignore=tests/kernels/,test_builds_c.py test_engine_build.py)
+MARKED := -m "not slow"
 
 .PHONY: help setup setup-demo setup-test engine demo lint types format format-check layering \
 	sanitize test test-fast test-all board-builds clean
@@ -58,16 +61,17 @@ layering: setup-test ## imports run one way
 
 sanitize: setup-test ## kernel tests against an engine built with ASan and UBSan
 	MCUTRAIN_SANITIZE=1 $(PY) -m mcutrain.engine.build
-	$(SANITIZER) $(PYTEST) -q -s -n $(JOBS) tests/kernels
+	$(SANITIZER) $(PYTEST) -q -s -n $(JOBS) $(MARKED) tests/kernels $(NOT_SANITIZED)
 
 test: lint types format-check layering sanitize ## everything a change must pass
-	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q -m "not slow" -n $(JOBS)
+	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q $(MARKED) -n $(JOBS)
 
 test-fast: setup-test ## without the emulator
 	$(PYTEST) -q -m "not slow and not qemu"
 
+test-all: MARKED :=
 test-all: lint types format-check layering sanitize ## with the slow ones
-	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q -n $(JOBS)
+	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q $(MARKED) -n $(JOBS)
 
 board-builds: setup ## firmware for every board in the table
 	$(PY) -m mcutrain.boards

@@ -73,8 +73,8 @@ test-all: MARKED :=
 test-all: lint types format-check layering sanitize ## with the slow ones
 	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q $(MARKED) -n $(JOBS)
 
-board-builds: setup ## firmware for every board in the table
-	$(PY) -m mcutrain.boards
+board-builds: setup-test ## firmware for every board, by mcutrain and by PlatformIO, within budget
+	$(PY) -m mcutrain.boards --platformio
 
 clean: ## remove what builds made; .venv stays
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis .pio .pio-core

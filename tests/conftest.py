@@ -22,7 +22,7 @@ NEEDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "qemu": ((), ("qemu-system-arm", "arm-none-eabi-gcc")),
 }
 # Needed by tests without a marker of their own.
-OTHER_MODULES = ("ai_edge_litert", "hypothesis", "matplotlib", "ortools", "PIL")
+OTHER_MODULES = ("ai_edge_litert", "hypothesis", "matplotlib", "ortools", "PIL", "platformio")
 
 
 def missing_for(marker: str) -> list[str]:

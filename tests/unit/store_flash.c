@@ -7,7 +7,9 @@
 
 #include "mct_store.h"
 
+#ifndef SLOT_MAX
 #define SLOT_MAX 8192u
+#endif
 
 enum { TEAR_NONE, TEAR_ALL, TEAR_FIRST_HALF, TEAR_LAST_HALF, TEAR_BITS, TEAR_UNREADABLE, TEARS };
 

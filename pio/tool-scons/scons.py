@@ -1,0 +1,5 @@
+"""The entry point that PlatformIO starts."""
+
+from SCons.Script import main
+
+main()

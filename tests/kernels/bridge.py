@@ -184,7 +184,11 @@ def _conv2d_dx(c: Call) -> None:
         error=error,
     )
     stats = c.new("mct_error_stats")
-    c.k.lib.mct_conv2d_dx_s8(p, c.ptr("e_y"), c.ptr("e_x"), stats)
+    if c.ptr("e_x") == c.ptr("e_y"):
+        plane = c.k.ffi.cast("int8_t *", c.ptr("scratch"))
+        c.k.lib.mct_depthwise_dx_inplace_s8(p, c.ptr("e_x"), plane, stats)
+    else:
+        c.k.lib.mct_conv2d_dx_s8(p, c.ptr("e_y"), c.ptr("e_x"), stats)
     _finish(c, error["e_out"], stats)
 
 

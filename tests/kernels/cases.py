@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tests.kernels.bridge import KERNEL, Call
 
 from mcutrain.ir.graph import Shape
+from mcutrain.ir.inplace import inplace_pairs
 from mcutrain.ir.instructions import INSTRUCTIONS
 from mcutrain.ir.program import Instr, Program, Value
 from mcutrain.ir.reference import REFERENCE
@@ -93,9 +94,7 @@ class Case:
 
     def aliases(self) -> list[tuple[str, str] | None]:
         """Every way to run it: with buffers of their own, and in place where that is allowed."""
-        pairs = INSTRUCTIONS[self.op].inplace
-        present = [p for p in pairs if p[0] in self.values and p[1] in self.values]
-        return [None, *(p for p in present if len({self.values[n].shape for n in p}) == 1)]
+        return [None, *inplace_pairs(self.values, self.program().instrs[0])]
 
 
 Run = Callable[[Instr, Memory, Runtime], None]
@@ -119,7 +118,8 @@ def outcome(case: Case, run: Run, alias: tuple[str, str] | None = None) -> Mappi
         l_top=case.l_top,
     )
     run(instr, memory, runtime)
-    found: dict[str, Array] = {name: memory.array(name) for name in case.values}
+    changing = [slot.name for slot in INSTRUCTIONS[case.op].slots if not slot.scratch]
+    found: dict[str, Array] = {n: memory.array(n) for n in changing if n in case.values}
     mask = memory.mask(instr)
     if mask is not None:  # the bits after the last mean nothing
         found["mask"] = mask

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tests.kernels.cases import Case
 
 from mcutrain.ir import arith
+from mcutrain.ir.inplace import inplace_scratch
 
 Array = npt.NDArray[Any]
 NO_PAD = (0, 0, 0, 0)
@@ -186,6 +187,8 @@ def dx(
         case.mask(shape.x)
     case.error_out(shape.x, predictor)
     case.params = shape.params | {"f": table.f, "rng": 17}
+    if nbytes := inplace_scratch(case.values, case.program().instrs[0]):
+        case.out("scratch", "u8", (1, 1, nbytes))
     return case
 
 

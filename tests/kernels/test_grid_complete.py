@@ -45,7 +45,8 @@ def test_row_is_complete(kernel_module: ModuleType, name: str) -> None:
 def test_cases_use_every_slot_and_parameter(name: str) -> None:
     row = INSTRUCTIONS[name]
     used = {slot for case in CASES[name] for slot in case.values}
-    assert used == {slot.name for slot in row.slots}
+    # Scratch memory is for kernels that work faster with it, or in place.
+    assert used | {slot.name for slot in row.slots if slot.scratch} == {s.name for s in row.slots}
     for slot in row.slots:
         if slot.optional:
             assert any(slot.name not in case.values for case in CASES[name]), slot.name

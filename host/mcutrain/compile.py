@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mcutrain.ir.graph import Graph
+from mcutrain.ir.macs import macs
 from mcutrain.ir.program import CONST, STATE, CompiledProgram, Program, value_bytes
 from mcutrain.ir.serialize import network_hash
 from mcutrain.ir.verify import verify
-from mcutrain.memory import plan_memory
+from mcutrain.memory import bound_of, peak_values, plan_memory
 from mcutrain.passes.autodiff import autodiff
 from mcutrain.passes.lower import lower
 from mcutrain.passes.lowered import Lowered
 from mcutrain.passes.prune import prune
+from mcutrain.passes.recompute import repeat, repeats
 from mcutrain.passes.reorder import reorder
 from mcutrain.passes.scratch import add_scratch
 from mcutrain.passes.stream import stream
@@ -49,6 +51,7 @@ def compile_program(
     predictors: Mapping[str, int] | None = None,
     exact: bool = False,
     savings: Savings = Savings(),
+    pool: int | None = None,
 ) -> CompiledProgram:
     """The training program of a plan, ready to be packed.
 
@@ -59,6 +62,9 @@ def compile_program(
         predictors: initial exponent predictor (int16, Q8) by error value; 0 where absent.
         exact: lay memory out with the exact solver.
         savings: see there.
+        pool: bytes that there are for state and arena. If they are too few, parts of the forward
+            pass run again in the backward pass where that helps, as few as suffice; the result may
+            still need more.
 
     Raises:
         InputError: the network is malformed, or the plan does not fit it.
@@ -68,26 +74,64 @@ def compile_program(
     lowered = prune(autodiff(lower(graph, plan)))
     if savings.reorder:
         reorder(lowered)
-    add_scratch(lowered)
-    if savings.rows:
-        stream(lowered)
-    _runtime_state(lowered, seed, predictors or {})
     info: dict[str, Any] = {
         "network": graph.name,
         "classes": list(graph.classes),
         "plan": plan_to_dict(plan),
     }
-    program = Program(
-        lowered.name,
-        lowered.values,
-        tuple(lowered.instrs),
-        lowered.forward,
-        lowered.inputs,
-        lowered.logits,
-        lowered.errors,
+
+    def finished(unfinished: Lowered) -> Program:
+        out = replace(unfinished, values=dict(unfinished.values), instrs=list(unfinished.instrs))
+        add_scratch(out)
+        if savings.rows:
+            stream(out)
+        _runtime_state(out, seed, predictors or {})
+        return _program(out, info)
+
+    program = finished(lowered)
+    if pool is not None:
+        program = _within(pool, lowered, program, finished)
+    return layout(program, network_hash(graph), exact=exact, in_place=savings.in_place)
+
+
+def _program(out: Lowered, info: Mapping[str, Any]) -> Program:
+    return Program(
+        out.name,
+        out.values,
+        tuple(out.instrs),
+        out.forward,
+        out.inputs,
+        out.logits,
+        out.errors,
         info,
     )
-    return layout(program, network_hash(graph), exact=exact, in_place=savings.in_place)
+
+
+def _within(
+    pool: int, lowered: Lowered, program: Program, finished: Callable[[Lowered], Program]
+) -> Program:
+    """The program itself if its bound is within `pool`, else with forward instructions repeated.
+
+    Greedy: the cheapest repeat that suffices; else the one that helps most, and on from there.
+    """
+    state = _sequential(program, STATE, {})
+    need = (state + 3) // 4 * 4 + bound_of(program)
+    while need > pool:
+        tried: list[tuple[int, int, int, Lowered, Program]] = []
+        alive = peak_values(program)
+        for one in repeats(lowered):
+            if one.values.isdisjoint(alive):
+                continue
+            repeated = repeat(lowered, one)
+            candidate = finished(repeated)
+            bytes_now = (state + 3) // 4 * 4 + bound_of(candidate)
+            work = sum(macs(candidate, i) for i in candidate.instrs)
+            tried.append((max(bytes_now, pool), work, len(tried), repeated, candidate))
+        best = min(tried, default=None, key=lambda t: t[:3])
+        if best is None or best[0] >= need:
+            break
+        need, lowered, program = best[0], best[3], best[4]
+    return program
 
 
 def layout(

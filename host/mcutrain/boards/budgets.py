@@ -114,6 +114,12 @@ def fit(board: Board, pool: int, image: int) -> Fit:
     )
 
 
+def room_on(board: Board, ram: int | None = None) -> int:
+    """SRAM that there is for the pool, of `ram` bytes or all that the board has."""
+    there = board.ram.size if ram is None else ram
+    return there - budget_of(board).static_bytes - board.stack_bytes
+
+
 def measure(board: Board) -> Budget:
     """The row as a build gives it."""
     sizes = build_firmware(board).sizes

@@ -11,7 +11,7 @@ import typer
 from rich.markup import escape
 
 import mcutrain.data
-from mcutrain.boards.budgets import fit
+from mcutrain.boards.budgets import fit, room_on
 from mcutrain.boards.table import get_board
 from mcutrain.cli.common import (
     OUT,
@@ -50,7 +50,7 @@ def run(
         typer.Option(help="Samples for the first exponents of errors (the first 64 are used)."),
     ] = None,
     board: Annotated[
-        str | None, typer.Option(help="Refuse an image that does not fit into this board.")
+        str | None, typer.Option(help="Make the image fit into this board, or refuse it.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the random bits in training.")] = 0,
     exact: Annotated[
@@ -68,7 +68,8 @@ def run(
     target = None if board is None else get_board(board)
     graph = load_network(net, classes)
     plan = resolve_scheme(graph, scheme, fraction_bits)
-    compiled = compile_program(graph, plan, seed=seed, exact=exact)
+    room = None if target is None else room_on(target)
+    compiled = compile_program(graph, plan, seed=seed, exact=exact, pool=room)
     if calibrate is not None:
         data = mcutrain.data.open(calibrate)
         compiled = calibrated(compiled, samples_of(graph, data, CALIBRATION_SAMPLES), seed)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from mcutrain.boards.budgets import Fit, fit
+from mcutrain.boards.budgets import Fit, fit, room_on
 from mcutrain.boards.table import Board, get_board
 from mcutrain.cli.common import (
     OUT,
@@ -72,7 +72,8 @@ def run(
 
     With --ram and without --scheme: list the schemes that fit into so many bytes. Total SRAM is the
     number that the linker map shows for a firmware built for this image. Exit code 4 if it does not
-    fit; the message has the numbers.
+    fit; the message has the numbers. What does not fit otherwise runs parts of the forward pass
+    again instead of keeping what they made, and says at what price.
 
     Example: mcutrain plan demo --ram 32K --board qemu:netduinoplus2
     """
@@ -100,11 +101,10 @@ def _show_scheme(
     as_json: bool,
 ) -> None:
     plan = resolve_scheme(graph, scheme, fraction_bits)
-    compiled = compile_program(graph, plan, exact=exact)
+    there = target.ram.size if ram is None else ram
+    compiled = compile_program(graph, plan, exact=exact, pool=room_on(target, there))
     cost = cost_of(compiled, len(pack(compiled)))
-    fits = fit(target, cost.pool, cost.image)
-    if ram is not None:
-        fits = replace(fits, ram=ram)
+    fits = replace(fit(target, cost.pool, cost.image), ram=there)
     data: dict[str, Any] = {
         "network": graph.name,
         "scheme": scheme,
@@ -166,7 +166,11 @@ def _draw(compiled: CompiledProgram, cost: Cost, fits: Fit, board: Board) -> Non
     other.add_row("image (bytes)", f"{fits.image:,}")
     other.add_row("multiply-accumulates, forward", f"{cost.macs_forward:,}")
     other.add_row("multiply-accumulates, backward", f"{cost.macs_backward:,}")
+    if cost.layers_again:
+        other.add_row("of them to run layers again, so that it fits", f"{cost.macs_again:,}")
     OUT.print(other)
+    if cost.layers_again:
+        OUT.print("run again: " + escape(", ".join(cost.layers_again)), highlight=False)
 
 
 def _draw_peak(compiled: CompiledProgram, cost: Cost) -> None:

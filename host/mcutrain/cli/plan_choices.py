@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
-from mcutrain.boards.budgets import Fit, fit
+from mcutrain.boards.budgets import Fit, fit, room_on
 from mcutrain.boards.table import Board
 from mcutrain.cli.common import OUT, kib, show, table
 from mcutrain.errors import FitError
@@ -29,7 +29,9 @@ def list_choices(
 
     rows = [
         (choice, fit_of(choice))
-        for choice in choices(graph, fraction_bits, lambda c: not fit_of(c).problems())
+        for choice in choices(
+            graph, fraction_bits, room_on(board, ram), lambda c: not fit_of(c).problems()
+        )
     ]
     if all(found.problems() for _, found in rows):
         smallest = choice_of(graph, "head", 0)
@@ -65,6 +67,7 @@ def _row_to_dict(choice: Choice, found: Fit) -> dict[str, Any]:
         "flash": found.flash,
         "macs_forward": cost.macs_forward,
         "macs_backward": cost.macs_backward,
+        "macs_again": cost.macs_again,
         "fits": not found.problems(),
         "binds": found.problems(),
         "board_bytes": asdict(found),
@@ -82,7 +85,12 @@ def _draw(graph: Graph, board: Board, ram: int, rows: list[Row]) -> None:
         found.add_row(
             choice.scheme,
             *(f"{n:,}" for n in numbers),
-            "; ".join(lacking) if lacking else "yes",
+            "; ".join(lacking) or _yes(choice),
             style=style,
         )
     OUT.print(found)
+
+
+def _yes(choice: Choice) -> str:
+    again = choice.cost.macs_again
+    return f"yes, with {again:,} MACs of layers that run again" if again else "yes"

@@ -2,6 +2,6 @@
 
 from mcutrain.memory.check import check_layout
 from mcutrain.memory.liveness import buffers_of
-from mcutrain.memory.plan import plan_memory
+from mcutrain.memory.plan import bound_of, peak_values, plan_memory
 
-__all__ = ["buffers_of", "check_layout", "plan_memory"]
+__all__ = ["bound_of", "buffers_of", "check_layout", "peak_values", "plan_memory"]

@@ -55,3 +55,19 @@ def _joined(program: Program, buffers: Sequence[Buffer]) -> Iterator[str]:
         for name in buffer.values:
             if name != buffer.name and program.values[name].turns is None:
                 yield name
+
+
+def bound_of(program: Program) -> int:
+    """Bytes below which no arena of a program can be: its largest set of live buffers."""
+    return lower_bound(buffers_of(program))
+
+
+def peak_values(program: Program) -> frozenset[str]:
+    """Names of the values that are alive at the first instruction with the most live bytes."""
+    buffers = buffers_of(program)
+
+    def alive(at: int) -> list[Buffer]:
+        return [b for b in buffers if b.first <= at <= b.last]
+
+    fullest = max(range(len(program.instrs)), key=lambda at: sum(b.nbytes for b in alive(at)))
+    return frozenset(name for b in alive(fullest) for name in b.values)

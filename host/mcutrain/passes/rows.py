@@ -16,7 +16,7 @@ from mcutrain.ir.instructions import INPUT_ROW
 from mcutrain.ir.program import Instr, Value
 
 # Slots that are read and written row by row; every other operand is read whole.
-_ROW_INPUTS = {
+ROW_INPUTS = {
     "conv2d": ("x",),
     "add": ("a", "b"),
     "avgpool": ("x",),
@@ -52,7 +52,7 @@ class Flow:
 
 def is_row_op(program: Valued, instr: Instr) -> bool:
     """Whether an instruction can make its output row by row from rows of its inputs."""
-    slots = _ROW_INPUTS.get(instr.op)
+    slots = ROW_INPUTS.get(instr.op)
     if slots is None:
         return False
     names = [instr.operands[s] for s in (*slots, "y")]
@@ -99,7 +99,7 @@ class _Simulation:
         self.done = [0] * len(members)
         self.input_rows = dict.fromkeys(streamed, 0)
         self.readers = [
-            [_Reader(i, m.operands[s], m) for s in _ROW_INPUTS[m.op]] for i, m in enumerate(members)
+            [_Reader(i, m.operands[s], m) for s in ROW_INPUTS[m.op]] for i, m in enumerate(members)
         ]
         self.makers: dict[str, list[int]] = {}
         for i, m in enumerate(members):
@@ -107,7 +107,7 @@ class _Simulation:
         self.users: dict[str, list[_Reader]] = {}
         for reader in (r for rs in self.readers for r in rs):
             self.users.setdefault(reader.value, []).append(reader)
-        self.rings = {v: 1 for v in (*self.makers, *streamed) if v in self.users}
+        self.rings = dict.fromkeys((*self.makers, *streamed), 1)
         self.steps: dict[str, list[int]] = {v: [] for v in self.rings}
 
     def run(self) -> Flow:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -37,14 +38,17 @@ class _Cut:
 
 
 def stream(out: Lowered) -> Lowered:
-    """Put row-by-row segments into the forward pass where that lowers the peak, in place."""
+    """Put row-by-row segments where that lowers the peak, in place: in the forward pass, and where
+    the backward pass runs instructions of it again.
+    """
     return _Streaming(out).run()
 
 
 class _Streaming:
     def __init__(self, out: Lowered) -> None:
         self.out = out
-        self.forward = out.instrs[: out.forward]
+        self.instrs = list(out.instrs)
+        self.forward = out.forward
         self.sizes = {
             n: v.nbytes for n, v in out.values.items() if v.space == ARENA and v.view_of is None
         }
@@ -54,49 +58,73 @@ class _Streaming:
         self._estimate()
 
     def run(self) -> Lowered:
+        runs = self._runs()
+        others = set(range(len(self.instrs))).difference(*(range(a, b) for a, b in runs))
+        peak = max((self._alone(i) for i in others), default=0)
+        borders: list[int] = []
+        for start, end in reversed(runs):
+            cut = self._choose(start, end, peak)
+            peak = max(peak, cut.peak)
+            borders = [start, *cut.borders, *borders]
+        self._rebuild(runs, sorted(set(borders)))
+        return self.out
+
+    def _runs(self) -> list[tuple[int, int]]:
+        """The forward pass, and instructions of it in a row in the backward pass."""
+        runs, start = [(0, self.forward)], self.forward
+        for i in range(self.forward, len(self.instrs) + 1):
+            if i == len(self.instrs) or not is_row_op(self.out, self.instrs[i]):
+                if i > start:
+                    runs.append((start, i))
+                start = i + 1
+        return runs
+
+    def _rebuild(self, runs: list[tuple[int, int]], borders: list[int]) -> None:
+        ends = dict(pairwise(borders))
+        inside = {i for a, b in runs for i in range(a, b)}
         instrs: list[Instr] = []
-        borders = self._choose()
-        for first, end in zip((0, *borders), borders, strict=False):
-            members = self.forward[first:end]
+        at = 0
+        while at < len(self.instrs):
+            end = ends.get(at, at + 1) if at in inside else at + 1
+            members = self.instrs[at:end]
             if len(members) > 1:
-                instrs.append(self._segment(first, end))
+                instrs.append(self._segment(at, end))
                 members = share_scratch(self.out, members)
             instrs.extend(members)
-        self.out.instrs[: self.out.forward] = instrs
-        self.out.forward = len(instrs)
-        return self.out
+            at = end
+            if at == self.forward:
+                self.out.forward = len(instrs)
+        self.out.instrs[:] = instrs
 
     def _spans(self) -> dict[str, tuple[int, int]]:
         """First and last instruction that touches each arena value, as without segments."""
         spans = {self.out.base(n): (-1, -1) for n in self.out.inputs}
-        for index, instr in enumerate(self.out.instrs):
+        for index, instr in enumerate(self.instrs):
             for name in map(self.out.base, instr.operands.values()):
                 if name in self.sizes:
                     spans[name] = (spans.get(name, (index, index))[0], index)
         return spans
 
-    def _choose(self) -> tuple[int, ...]:
-        """Ends of the segments that make the largest live set as small as possible."""
-        backward = max(
-            (self._alone(i) for i in range(len(self.forward), len(self.out.instrs))),
-            default=0,
-        )
-        best: list[_Cut | None] = [_Cut(backward, 0, ())]
-        for end in range(1, len(self.forward) + 1):
+    def _choose(self, start: int, stop: int, peak: int) -> _Cut:
+        """Ends of the segments that make the largest live set as small as possible, which is
+        `peak` elsewhere.
+        """
+        best: list[_Cut | None] = [_Cut(peak, 0, ())]
+        for end in range(start + 1, stop + 1):
             options = []
-            for first in range(max(0, end - MAX_MEMBERS), end):
-                before = best[first]
+            for first in range(max(start, end - MAX_MEMBERS), end):
+                before = best[first - start]
                 if before is not None and self._may_stream(first, end):
-                    peak = max(before.peak, self._cost(first, end))
+                    most = max(before.peak, self._cost(first, end))
                     count = before.segments + (end - first > 1)
-                    options.append(_Cut(peak, count, (*before.borders, end)))
+                    options.append(_Cut(most, count, (*before.borders, end)))
             best.append(min(options, key=lambda c: (c.peak, c.segments, len(c.borders))))
         chosen = best[-1]
         assert chosen is not None  # each instruction may stand alone
-        return chosen.borders
+        return chosen
 
     def _may_stream(self, first: int, end: int) -> bool:
-        return end - first == 1 or all(is_row_op(self.out, i) for i in self.forward[first:end])
+        return end - first == 1 or all(is_row_op(self.out, i) for i in self.instrs[first:end])
 
     def _live(self, first: int, end: int) -> int:
         return sum(
@@ -117,7 +145,7 @@ class _Streaming:
         groups = take_turns(nbytes, self.quarrel)
         scratch = [
             self._aligned(self.sizes[i.operands[SLOT]])
-            for i in self.forward[first:end]
+            for i in self.instrs[first:end]
             if SLOT in i.operands
         ]
         live -= sum(scratch) - max(scratch, default=0)
@@ -130,7 +158,7 @@ class _Streaming:
     def _alone(self, index: int) -> int:
         """Bytes alive while one instruction runs that stands alone and may write over an input."""
         live = self._live(index, index + 1)
-        for source, target in inplace_pairs(self.out.values, self.out.instrs[index]):
+        for source, target in inplace_pairs(self.out.values, self.instrs[index]):
             if self.spans[source][1] == index == self.spans[target][0]:
                 return live - self._aligned(self.sizes[target])
         return live
@@ -139,12 +167,13 @@ class _Streaming:
         """Rows each value needs, and which rings quarrel, when all that can stream is one segment:
         enough in any part of it.
         """
-        first = 0
-        for end in range(1, len(self.forward) + 1):
-            if end == len(self.forward) or not self._may_stream(first, end + 1):
-                members = self.forward[first:end]
+        for start, stop in self._runs():
+            first = start
+            for end in range(start + 1, stop + 1):
+                if end < stop and self._may_stream(first, end + 1):
+                    continue
                 if end - first > 1:
-                    found = flow(self.out, members, self._streamed(first, end))
+                    found = flow(self.out, self.instrs[first:end], self._streamed(first, end))
                     self.rows_of |= found.rings
                     self.quarrel |= quarrels(found, self.spans)
                 first = end
@@ -158,7 +187,7 @@ class _Streaming:
     def _rings(self, first: int, end: int, rows_of: Mapping[str, int]) -> dict[str, int]:
         """Rows of the values that only this segment touches, where fewer than all suffice."""
         found = {}
-        touched = {n for i in self.forward[first:end] for n in i.operands.values()}
+        touched = {n for i in self.instrs[first:end] for n in i.operands.values()}
         for name in touched & rows_of.keys():
             start, last = self.spans[name]
             from_input = start == -1 and name in self._streamed(first, end)
@@ -168,8 +197,9 @@ class _Streaming:
         return found
 
     def _segment(self, first: int, end: int) -> Instr:
-        out, members = self.out, self.forward[first:end]
+        out, members = self.out, self.instrs[first:end]
         layer = members[0].layer
+        label = layer if end <= self.forward else f"{layer}.again{first}"
         rows_flow = flow(out, members, self._streamed(first, end))
         rings = self._rings(first, end, rows_flow.rings)
         nbytes = {name: self._ring_bytes(name, rows) for name, rows in rings.items()}
@@ -180,8 +210,8 @@ class _Streaming:
         order = np.frombuffer(rows_flow.order, np.uint8)
         counters = (1, 1, len(members) + 1)
         operands = {
-            "order": out.const(f"{layer}.order", "u8", order),
-            "rows": out.add(Value(f"{layer}.rows", counters, "u16")),
+            "order": out.const(f"{label}.order", "u8", order),
+            "rows": out.add(Value(f"{label}.rows", counters, "u16")),
         }
         input_rows = int(np.count_nonzero(order == INPUT_ROW))
         params = {"members": len(members), "input_rows": input_rows}

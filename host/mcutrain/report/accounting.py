@@ -25,6 +25,8 @@ class Cost:
         arena, bound: bytes of the arena and of the largest set of buffers alive at once.
         image: bytes of the packed image.
         macs_forward, macs_backward: of one training step.
+        macs_again: of macs_backward, what forward instructions take that run again to save memory.
+        layers_again: their layers.
         peak: the instruction at which most bytes are alive, and its buffers, largest first.
     """
 
@@ -34,6 +36,8 @@ class Cost:
     image: int
     macs_forward: int
     macs_backward: int
+    macs_again: int
+    layers_again: tuple[str, ...]
     peak: tuple[int, tuple[Buffer, ...]]
 
     @property
@@ -45,15 +49,17 @@ class Cost:
 def cost_of(compiled: CompiledProgram, image_bytes: int) -> Cost:
     """Account for a compiled program whose image has `image_bytes`."""
     program = compiled.program
-    work = [(phase(i), macs(program, i)) for i in program.instrs]
-    forward = sum(n for kind, n in work if kind == FORWARD)
+    backward = program.instrs[program.forward :]
+    again = [i for i in backward if phase(i) == FORWARD and i.op != "segment"]
     return Cost(
         _state_bytes(compiled),
         compiled.memory.arena_bytes,
         compiled.memory.lower_bound,
         image_bytes,
-        forward,
-        sum(n for _, n in work) - forward,
+        sum(macs(program, i) for i in program.instrs[: program.forward]),
+        sum(macs(program, i) for i in backward),
+        sum(macs(program, i) for i in again),
+        tuple(dict.fromkeys(i.layer for i in again)),
         _peak(compiled),
     )
 
@@ -106,6 +112,8 @@ def cost_to_dict(compiled: CompiledProgram, cost: Cost) -> dict[str, Any]:
         "image_bytes": cost.image,
         "macs_forward": cost.macs_forward,
         "macs_backward": cost.macs_backward,
+        "macs_again": cost.macs_again,
+        "layers_again": list(cost.layers_again),
         "peak": {
             "instruction": at,
             "op": instr.op,

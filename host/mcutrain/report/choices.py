@@ -12,6 +12,9 @@ from mcutrain.plan.published import published_network
 from mcutrain.plan.scheme import resolve_scheme, trainable_layers
 from mcutrain.report.accounting import Cost, cost_of
 
+# Running layers again is tried where it has to save less than this share of the arena.
+_HOPE = 0.15
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -22,25 +25,38 @@ class Choice:
     cost: Cost
 
 
-def choice_of(graph: Graph, scheme: str, fraction_bits: int | None) -> Choice:
-    """Compile a network with a scheme.
+def choice_of(
+    graph: Graph, scheme: str, fraction_bits: int | None, pool: int | None = None
+) -> Choice:
+    """Compile a network with a scheme; `pool` as for `compile_program`.
 
     Raises:
         InputError: the scheme does not fit the network.
     """
     plan = resolve_scheme(graph, scheme, fraction_bits)
-    compiled = compile_program(graph, plan)
+    compiled = compile_program(graph, plan, pool=pool)
     return Choice(scheme, plan.fraction_bits, cost_of(compiled, len(pack(compiled))))
 
 
 def choices(
-    graph: Graph, fraction_bits: int | None, fits: Callable[[Choice], bool]
+    graph: Graph, fraction_bits: int | None, pool: int, fits: Callable[[Choice], bool]
 ) -> Iterator[Choice]:
     """The schemes worth a look, from the smallest to the largest kind.
 
     `head`; of `bias:K` and `last:K` the largest K that fits, and the next one, which does not;
-    `full`; then what was published for the network.
+    `full`; then what was published for the network. What needs little more than `pool` bytes runs
+    layers again.
     """
+    for found in _schemes(graph, fraction_bits, fits):
+        need, arena = found.cost.pool, found.cost.arena
+        if pool < need < pool + _HOPE * arena:
+            found = choice_of(graph, found.scheme, found.fraction_bits, pool)
+        yield found
+
+
+def _schemes(
+    graph: Graph, fraction_bits: int | None, fits: Callable[[Choice], bool]
+) -> Iterator[Choice]:
     layers = trainable_layers(graph)
     yield choice_of(graph, "head", fraction_bits)
     for kind in ("bias", "last"):

@@ -1,6 +1,7 @@
 /*
  * Forward instructions first; they change no state. The loss opens the backward pass: it stops a
  * step with logits that are not finite. head_dx can stop it as well, so it precedes every update.
+ * The backward pass may repeat forward instructions, but for the head.
  */
 #include "verify.h"
 
@@ -16,7 +17,7 @@ static int may_stand(const mct_image *image, uint32_t index, int updated)
         return op <= MCT_OP_HEAD || op == MCT_OP_SEGMENT;
     if ((op == MCT_OP_LOSS) != (index == image->header->forward))
         return 0;
-    return op != MCT_OP_HEAD_DX || !updated;
+    return op != MCT_OP_HEAD && (op != MCT_OP_HEAD_DX || !updated);
 }
 
 mct_status mct_verify_order(const mct_image *image, mct_image_error *error)

@@ -43,18 +43,19 @@ uint32_t mct_segment_of(const mct_image *image, uint32_t index)
     return MCT_NONE;
 }
 
-/* The segment by itself: its members are known operators that follow it in the forward pass. */
+/* The segment by itself: its members are known operators that follow it in the same pass. */
 mct_status mct_check_segment(mct_check *c)
 {
     const mct_image *image = c->image;
-    uint32_t index = (uint32_t)(c->in - image->program), members;
+    uint32_t index = (uint32_t)(c->in - image->program), members, end;
     const mct_image_tensor *input = &image->tensors[image->header->inputs[0]];
     int alone = image->header->inputs[1] == MCT_NONE;
     MCT_TRY(mct_check_param(c, MCT_SEGMENT_P_MEMBERS, 1, MCT_MAX_MEMBERS));
     members = members_of(image, index);
     MCT_TRY(mct_check_shape(c, MCT_SEGMENT_ROWS, 1, 1, members + 1));
     MCT_TRY(mct_check_param(c, MCT_SEGMENT_P_INPUT_ROWS, 0, index == 0 && alone ? input->h : 0));
-    MCT_TRY(mct_require(c, index + members < image->header->forward, MCT_ERR_ORDER, 0));
+    end = index < image->header->forward ? image->header->forward : image->header->instructions;
+    MCT_TRY(mct_require(c, index + members < end, MCT_ERR_ORDER, 0));
     for (uint32_t i = index + 1; i <= index + members; i++) {
         uint32_t op = image->program[i].op;
         MCT_TRY(mct_require(c, op < MCT_OPS && mct_row_ops[op].run, MCT_ERR_ORDER, i - index));
@@ -188,7 +189,7 @@ static mct_status check_memory(const segment *s, mct_image_error *error)
 
 mct_status mct_verify_segments(const mct_image *image, mct_image_error *error)
 {
-    for (uint32_t i = 0; i < image->header->forward; i++) {
+    for (uint32_t i = 0; i < image->header->instructions; i++) {
         const mct_image_instruction *in = &image->program[i];
         segment s;
         if (in->op != MCT_OP_SEGMENT)

@@ -31,6 +31,10 @@ FAILING: dict[str, tuple[list[str], int]] = {
     "eval": (["absent.mcti", "--data", "npz:absent.npz"], 3),
     "pull": (["absent", "--net", "x", "-o", "y.net.npz"], 3),
     "bench": (["absent.net.npz"], 3),
+    "boards": (["--absent"], 2),
+    "build": (["--board", "absent"], 2),
+    "flash": (["--board", "qemu:netduinoplus2"], 2),
+    "save": (["--device", "host"], 2),
     "report": (["absent"], 3),
     "demo": (["--device", "qemu:absent"], 2),
     "doctor": (["--absent"], 2),
@@ -62,7 +66,8 @@ def net(tmp_path: Path) -> Path:
 
 def test_all_commands_of_the_issue_are_there() -> None:
     wanted = {"doctor", "quantize", "plan", "pack", "inspect", "train", "eval", "pull", "report"}
-    assert wanted | {"bench", "import", "demo"} == set(COMMANDS)
+    wanted |= {"bench", "import", "demo", "boards", "build", "flash", "save"}
+    assert wanted == set(COMMANDS)
     assert sorted(FAILING) == sorted(COMMANDS)
 
 

@@ -24,6 +24,8 @@ from mcutrain.errors import FitError, ToolchainError
 
 _TIMEOUT_S = 300.0
 _HASH_CHARS = 32
+_IMAGE_NAME = "image.bin"
+_BINARY_FLAGS = ("-O", "binary", "-R", ".mct_image")
 _BUILD_ID_MACRO = b"MCT_BUILD_ID"
 
 
@@ -33,7 +35,8 @@ class Firmware:
 
     Attributes:
         board: what it was built for.
-        elf, map: the files.
+        elf, map: the files. binary: code alone, for the start of flash.
+        image_binary: the image that is part of the firmware, for the image partition; else None.
         build_id: 16 hex digits over sources, flags and compiler; the firmware knows it, too.
         sizes: bytes of every kind of memory, from the ELF.
         frames: stack frame in bytes of each function that was compiled, "file:function".
@@ -42,6 +45,8 @@ class Firmware:
     board: Board
     elf: Path
     map: Path
+    binary: Path
+    image_binary: Path | None
     build_id: str
     sizes: Sizes
     frames: Mapping[str, int]
@@ -62,6 +67,7 @@ def build_firmware(
     defines: Mapping[str, str | int] | None = None,
     pool_bytes: int = 0,
     image: bytes | None = None,
+    all_operations: bool = False,
 ) -> Firmware:
     """Builds `app` with the HAL of `board` and the kernels it calls.
 
@@ -72,7 +78,8 @@ def build_firmware(
         defines: more preprocessor definitions, for app, HAL and kernels alike.
         pool_bytes: size of the memory pool; 0 gives it all SRAM that is left.
         image: bake it in: it lies in the image partition of the firmware, which has the operations
-            that it uses and no others.
+            that it uses and no others,
+        all_operations: or all of them, so that other images can be loaded, too.
 
     Raises:
         ImageError: the image is damaged.
@@ -89,12 +96,12 @@ def build_firmware(
     flags += tuple(f"-I{directory}" for directory in includes)
     flags += tuple(f"-D{name}={value}" for name, value in sorted((defines or {}).items()))
     link = [*recipe.LINK_FLAGS, *recipe.layout(board, pool_bytes)]
-    if image is not None:
+    if image is not None and not all_operations:
         link += baked.without_unused(image)
     headers = sorted(header for directory in includes for header in directory.rglob("*.h"))
     job = _Job(sources, _digest(headers), flags)
     inputs = _digest([*sources, recipe.SCRIPT]) + hashlib.sha256(image or b"").hexdigest()
-    build_id = _hash(job.headers_digest, inputs, _portable([*flags, *link]))[:16]
+    build_id = _hash(job.headers_digest, inputs, _portable([*flags, *link, *_BINARY_FLAGS]))[:16]
     cache = Path(os.environ.get("MCUTRAIN_BUILD_DIR") or ROOT / "build" / "firmware")
     directory = cache / board.config / build_id
     objects = _compile_all(job, cache / "objects", build_id)
@@ -105,6 +112,8 @@ def build_firmware(
         board=board,
         elf=elf,
         map=elf.with_suffix(".map"),
+        binary=elf.with_suffix(".bin"),
+        image_binary=elf.with_name(_IMAGE_NAME) if image is not None else None,
         build_id=build_id,
         sizes=read_sizes(elf),
         frames=_frames(sources, objects),
@@ -172,8 +181,11 @@ def _link(
     command += ["-o", str(scratch / "firmware.elf")]
     try:
         if image is not None:
-            command.append(str(baked.image_source(image, scratch)))
+            command.append(str(baked.image_source(image, scratch / _IMAGE_NAME)))
         toolchain.run(command, _TIMEOUT_S)
+        objcopy = [str(toolchain.find_tool(toolchain.OBJCOPY)), *_BINARY_FLAGS]
+        files = [str(scratch / name) for name in ("firmware.elf", "firmware.bin")]
+        toolchain.run([*objcopy, *files], _TIMEOUT_S)
         if not directory.is_dir():
             scratch.rename(directory)
     except ToolchainError as error:

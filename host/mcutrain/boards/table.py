@@ -18,6 +18,8 @@ M7F = ("-mthumb", "-mcpu=cortex-m7", "-mfpu=fpv5-d16", "-mfloat-abi=hard")
 # Enough to catch an overrun; painting more only makes booting slower.
 GUARD_BYTES_MAX = 64 * KIB
 
+STORE_HEADER_BYTES = 32  # firmware/store/mct_store.h
+
 
 @dataclass(frozen=True)
 class Region:
@@ -56,14 +58,15 @@ class Flasher:
     """What the flashing tools call the chip.
 
     Attributes:
-        pyocd: target of pyocd. openocd: its target script. usb: the board has a debugger on it.
-        boot_uart: USART of the ROM's boot loader is that of the link (stm32flash).
+        pyocd: target of pyocd. openocd: its target script.
+        boot_uart: the link's USART is one of the ROM's serial boot loader (stm32flash).
+        dfu: the ROM has a boot loader over USB, and such boards bring USB out (dfu-util).
     """
 
     pyocd: str
     openocd: str
-    usb: bool
     boot_uart: bool = False
+    dfu: bool = False
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,13 @@ class Board:
         """Memory that the emulator has and the chip has not; empty where they agree."""
         excess = self.emulation.ram_size - self.ram.size if self.emulation else 0
         return Region(self.ram.end, min(excess, GUARD_BYTES_MAX))
+
+    @property
+    def state_bytes(self) -> int:
+        """The largest state that can be saved; 0 without a store."""
+        if self.store is None:
+            return 0
+        return min(slot.region.size for slot in self.store) - STORE_HEADER_BYTES
 
     def with_ram(self, size: int) -> Board:
         """This board with its SRAM cut to `size` bytes, to model a smaller chip.
@@ -210,7 +220,7 @@ _REAL = (
         baud=115200,
         store=(Slot(_FLASH + 64 * KIB, 32 * KIB, 2), Slot(_FLASH + 128 * KIB, 128 * KIB, 1)),
         clock_hz=216_000_000,
-        flasher=Flasher("stm32f746nghx", "stm32f7x", usb=True),
+        flasher=Flasher("stm32f746nghx", "stm32f7x"),
     ),
     Board(
         id="nucleo_h743zi",
@@ -227,7 +237,7 @@ _REAL = (
         baud=115200,
         store=(Slot(_FLASH + 1792 * KIB, 128 * KIB, 1), Slot(_FLASH + 1920 * KIB, 128 * KIB, 1)),
         clock_hz=400_000_000,
-        flasher=Flasher("stm32h743zitx", "stm32h7x", usb=True),
+        flasher=Flasher("stm32h743zitx", "stm32h7x"),
     ),
     Board(
         id="nucleo_f446re",
@@ -244,7 +254,7 @@ _REAL = (
         baud=115200,
         store=(Slot(_FLASH + 64 * KIB, 64 * KIB, 1), Slot(_FLASH + 128 * KIB, 128 * KIB, 1)),
         clock_hz=180_000_000,
-        flasher=Flasher("stm32f446retx", "stm32f4x", usb=True),
+        flasher=Flasher("stm32f446retx", "stm32f4x"),
     ),
     Board(
         id="genericSTM32F405RG",
@@ -261,7 +271,7 @@ _REAL = (
         baud=115200,
         store=(Slot(_FLASH + 64 * KIB, 64 * KIB, 1), Slot(_FLASH + 128 * KIB, 128 * KIB, 1)),
         clock_hz=168_000_000,
-        flasher=Flasher("stm32f405rgtx", "stm32f4x", usb=False, boot_uart=True),
+        flasher=Flasher("stm32f405rgtx", "stm32f4x", boot_uart=True, dfu=True),
     ),
     Board(
         id="nucleo_l476rg",
@@ -277,7 +287,7 @@ _REAL = (
         serial="USART2",
         baud=115200,
         clock_hz=80_000_000,
-        flasher=Flasher("stm32l476rgtx", "stm32l4x", usb=True),
+        flasher=Flasher("stm32l476rgtx", "stm32l4x"),
     ),
     Board(
         id="genericSTM32F103RE",
@@ -294,7 +304,7 @@ _REAL = (
         baud=115200,
         store=(Slot(_FLASH + 416 * KIB, 2 * KIB, 24), Slot(_FLASH + 464 * KIB, 2 * KIB, 24)),
         clock_hz=72_000_000,
-        flasher=Flasher("stm32f103re", "stm32f1x", usb=False, boot_uart=True),
+        flasher=Flasher("stm32f103re", "stm32f1x", boot_uart=True),
     ),
 )
 REAL_BOARDS: dict[str, Board] = {board.id: board for board in _REAL}

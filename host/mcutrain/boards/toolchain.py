@@ -11,10 +11,12 @@ from pathlib import Path
 from mcutrain.errors import ToolchainError
 
 GCC = "arm-none-eabi-gcc"
+OBJCOPY = "arm-none-eabi-objcopy"
 QEMU = "qemu-system-arm"
 
 _DEBIAN_PACKAGES = {
     GCC: "gcc-arm-none-eabi libnewlib-arm-none-eabi",
+    OBJCOPY: "binutils-arm-none-eabi",
     QEMU: "qemu-system-arm",
 }
 _VERSION_TIMEOUT_S = 20.0

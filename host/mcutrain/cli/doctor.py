@@ -15,6 +15,7 @@ import typer
 from rich.markup import escape
 from serial.tools.list_ports import comports
 
+from mcutrain.boards.flash import TOOLS
 from mcutrain.boards.table import BOARDS
 from mcutrain.boards.toolchain import GCC, QEMU, find_tool, tool_version
 from mcutrain.boards.toolchain import run as run_tool
@@ -72,6 +73,7 @@ def all_checks() -> Iterator[Check]:
     yield from _emulator()
     yield _tried("host engine", _engine, "make engine", needed=True)
     yield _demo_data()
+    yield _flashers()
     yield _reference_data()
     yield _serial_ports()
 
@@ -139,6 +141,13 @@ def _reference_data() -> Check:
     path = reference_data()
     found = str(path) if path else "absent: tests that compare with published weights are skipped"
     return Check("reference data", path is not None, False, found, "set MCUTRAIN_REFDATA")
+
+
+def _flashers() -> Check:
+    there = [tool.name for tool in TOOLS if shutil.which(tool.name) is not None]
+    hint = "; ".join(f"{tool.install} ({tool.how})" for tool in TOOLS)
+    found = ", ".join(there) or "none: real boards cannot be flashed"
+    return Check("flashing programs", bool(there), False, found, hint)
 
 
 def _serial_ports() -> Check:

@@ -14,9 +14,12 @@ from typer.main import get_command
 from mcutrain import __version__
 from mcutrain.cli import (
     bench,
+    boards,
+    build,
     demo,
     doctor,
     evaluate,
+    flash,
     import_network,
     inspect,
     pack,
@@ -24,6 +27,7 @@ from mcutrain.cli import (
     pull,
     quantize,
     report,
+    save,
     train,
 )
 from mcutrain.cli.common import ERR
@@ -54,10 +58,14 @@ for _name, _run in (
     ("quantize", quantize.run),
     ("plan", plan.run),
     ("pack", pack.run),
+    ("boards", boards.run),
+    ("build", build.run),
+    ("flash", flash.run),
     ("inspect", inspect.run),
     ("train", train.run),
     ("eval", evaluate.run),
     ("pull", pull.run),
+    ("save", save.run),
     ("bench", bench.run),
     ("report", report.run),
     ("demo", demo.run),

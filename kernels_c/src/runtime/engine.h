@@ -38,6 +38,7 @@ void mct_row_avgpool(mct_engine *e, const mct_image_instruction *in, uint32_t oy
 void mct_row_maxpool(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
 void mct_row_rescale(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
 void mct_row_gather(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
+void mct_row_absent(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
 
 /* All rows of one of them. */
 mct_status mct_run_rows(mct_engine *e, const mct_image_instruction *in);
@@ -67,6 +68,7 @@ mct_status mct_run_maxpool_dx(mct_engine *e, const mct_image_instruction *in);
 mct_status mct_run_error_sum(mct_engine *e, const mct_image_instruction *in);
 mct_status mct_run_conv2d_dw(mct_engine *e, const mct_image_instruction *in);
 mct_status mct_run_conv2d_db(mct_engine *e, const mct_image_instruction *in);
+mct_status mct_run_absent(mct_engine *e, const mct_image_instruction *in);
 
 /* The tensor in a slot, NULL where it is absent; const ones may lie in the image. */
 static inline const void *mct_operand(const mct_engine *e, const mct_image_tensor *t)

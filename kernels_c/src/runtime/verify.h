@@ -79,6 +79,7 @@ mct_status mct_check_error_sum(mct_check *c);
 mct_status mct_check_conv2d_dw(mct_check *c);
 mct_status mct_check_conv2d_db(mct_check *c);
 mct_status mct_check_segment(mct_check *c);
+mct_status mct_check_absent(mct_check *c);
 
 /* ---- what they are made of; shape checks pass for an absent tensor ---- */
 mct_status mct_check_param(mct_check *c, uint32_t param, int32_t lo, int32_t hi);

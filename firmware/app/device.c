@@ -9,6 +9,9 @@
 #define MCT_BUILD_ID 0ULL
 #endif
 
+/* Volatile: as part of the code, its value would decide on the size of the code. */
+static const volatile uint64_t build_id = MCT_BUILD_ID;
+
 static void put_fault(uint8_t *response)
 {
     mct_hal_fault fault = mct_hal_last_fault();
@@ -33,7 +36,7 @@ static void put_image(const mct_app *app, uint8_t *response)
 uint32_t mct_app_hello(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response)
 {
     mct_hal_counter_info counter = mct_hal_counter_scale();
-    uint64_t build = MCT_BUILD_ID;
+    uint64_t build = build_id;
     const char *board = mct_hal_board();
     uint32_t name = (uint32_t)strlen(board);
     const uint8_t *base;

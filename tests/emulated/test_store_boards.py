@@ -6,6 +6,7 @@ writes: there, the drivers are held against models (tests/unit/test_flash_driver
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.link_helpers import POOL, samples, tiny_image
 
 from mcutrain.boards.build import build_firmware
 from mcutrain.boards.emulate import EmulatedBoard, image_preload
-from mcutrain.boards.table import BOARDS, Board
+from mcutrain.boards.table import BOARDS, REAL_BOARDS, Board
 from mcutrain.engine.loopback import Loopback
 from mcutrain.errors import LinkError
 from mcutrain.link.session import Session
@@ -63,3 +64,23 @@ def test_a_board_without_flash_for_states_says_so() -> None:
         session.open(tiny_image())
         with pytest.raises(LinkError, match="no flash for trained states"):
             session.save()
+
+
+def test_the_firmware_of_a_real_f405_runs_on_the_emulated_one() -> None:
+    """The same ELF that is flashed.
+
+    QEMU has no PLL: the clock falls back. Its flash ignores writes: reading back finds that.
+    """
+    board = REAL_BOARDS["genericSTM32F405RG"]
+    emulated = replace(board, emulation=BOARDS["qemu:netduinoplus2"].emulation)
+    host = Session(Loopback(pool_bytes=POOL), "host")
+    with Session(EmulatedBoard(emulated, build_firmware(board).elf), board.id) as session:
+        assert session.info.board == board.id
+        assert session.info.build == build_firmware(board).build_id
+        for one in (host, session):
+            one.open(tiny_image())
+            _train(one, 0, 3)
+        assert session.read_state() == host.read_state()
+        with pytest.raises(LinkError, match="cannot be written"):
+            session.save()
+        assert session.read_state() == host.read_state()

@@ -67,7 +67,7 @@ test: lint types format-check layering sanitize ## everything a change must pass
 	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q $(MARKED) -n $(JOBS)
 
 test-fast: setup-test ## without the emulator
-	$(PYTEST) -q -m "not slow and not qemu"
+	$(PYTEST) -q -m "not slow and not qemu" -n $(JOBS)
 
 test-all: MARKED :=
 test-all: lint types format-check layering sanitize ## with the slow ones

@@ -7,12 +7,17 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.networks import residual_network
 
-from mcutrain.errors import InternalError
-from mcutrain.ir.program import Buffer
+from mcutrain.compile import compile_program
+from mcutrain.errors import FitError, InternalError
+from mcutrain.ir.program import Buffer, CompiledProgram
+from mcutrain.memory.banks import STATE_BUFFER, Bank, plan_banks
 from mcutrain.memory.check import check_layout
 from mcutrain.memory.exact import solve_exact
+from mcutrain.memory.fit import fit
 from mcutrain.memory.solve import lower_bound, solve
+from mcutrain.plan.scheme import resolve_scheme
 
 _lifetimes = st.tuples(st.integers(0, 12), st.integers(0, 6), st.integers(1, 300))
 
@@ -86,3 +91,68 @@ def test_exact_solver_is_never_worse() -> None:
 def test_same_input_gives_same_layout() -> None:
     buffers = _buffers([(i % 7, i % 5, 17 * i + 3) for i in range(40)])
     assert solve(buffers) == solve(buffers)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(st.lists(_lifetimes, min_size=1, max_size=10), st.integers(0, 40))
+def test_the_tree_search_keeps_to_its_capacity(
+    triples: list[tuple[int, int, int]], slack: int
+) -> None:
+    buffers = _buffers(triples)
+    capacity = lower_bound(buffers) + slack
+    offsets = fit(buffers, capacity, lambda b: (-b.nbytes,), 500)
+    if offsets is not None:
+        check_layout(buffers, offsets, capacity)
+
+
+def test_the_tree_search_finds_what_first_fit_does_not() -> None:
+    """Two pairs that must nest: by size, first fit puts a hole where nothing fits."""
+    rng = random.Random(5)
+    met = 0
+    for _ in range(30):
+        triples = [
+            (rng.randrange(12), rng.randrange(6), 4 * rng.randrange(1, 60)) for _ in range(24)
+        ]
+        buffers = _buffers(triples)
+        if solve(buffers)[1] == lower_bound(buffers):
+            met += 1
+    assert met >= 27
+
+
+def _compiled() -> CompiledProgram:
+    graph = residual_network(16)
+    return compile_program(graph, resolve_scheme(graph, "last:3"))
+
+
+def test_t25_two_banks_hold_everything_once() -> None:
+    compiled = _compiled()
+    half = (compiled.pool_bytes // 2 + 400) // 4 * 4
+    plan = plan_banks(compiled, Bank("dtcm", half), Bank("sram", half))
+    names = [b.name for part in plan.buffers for b in part]
+    assert sorted(names) == sorted([STATE_BUFFER, *(b.name for b in compiled.memory.buffers)])
+    assert all(plan.buffers)
+    for bank, used, part in zip(plan.banks, plan.used, plan.buffers, strict=True):
+        check_layout(part, plan.offsets, used)
+        assert used <= bank.size
+
+
+def test_t25_a_large_fast_bank_takes_all_and_none_takes_nothing() -> None:
+    compiled = _compiled()
+    size = compiled.pool_bytes + 64
+    plan = plan_banks(compiled, Bank("dtcm", size), Bank("sram", 0))
+    assert plan.used[1] == 0
+    plan = plan_banks(compiled, Bank("dtcm", 0), Bank("sram", size))
+    assert plan.used[0] == 0
+
+
+def test_t25_over_subscription_is_reported_with_its_numbers() -> None:
+    compiled = _compiled()
+    with pytest.raises(FitError) as caught:
+        plan_banks(compiled, Bank("dtcm", 1024), Bank("sram", 512))
+    why = caught.value.why or ""
+    assert "512 there" in why
+    assert "of 1,024 used" in why
+    assert f"state {compiled.state_bytes:,}, arena {compiled.memory.arena_bytes:,}" in why
+    needed = int(why.split("sram: ")[1].split(" bytes needed")[0].replace(",", ""))
+    plan = plan_banks(compiled, Bank("dtcm", 1024), Bank("sram", needed))
+    assert plan.used[1] == needed

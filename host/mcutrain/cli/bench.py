@@ -25,8 +25,8 @@ from mcutrain.cli.common import (
     table,
 )
 from mcutrain.cli.emulated import Bench, bench
+from mcutrain.cli.fits import check_fit
 from mcutrain.cli.pack import samples_of, synthetic_samples
-from mcutrain.cli.plan import check_fit
 from mcutrain.compile import compile_program
 from mcutrain.image.pack import pack
 from mcutrain.ir.macs import macs, phase

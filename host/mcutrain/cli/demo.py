@@ -23,9 +23,9 @@ from mcutrain.boards.table import Board, get_board
 from mcutrain.cli.bench import profile
 from mcutrain.cli.common import ERR, OUT, ROOT, Json, load_network, open_with_image, show, table
 from mcutrain.cli.doctor import DEMO_DATA, all_checks
+from mcutrain.cli.fits import check_fit
 from mcutrain.cli.interrupt import Stopper
 from mcutrain.cli.pack import CALIBRATION_SAMPLES, samples_of
-from mcutrain.cli.plan import check_fit
 from mcutrain.cli.work import Settings, Work, fresh_folder
 from mcutrain.compile import compile_program
 from mcutrain.errors import ToolchainError

@@ -24,7 +24,7 @@ from mcutrain.cli.common import (
     load_network,
     show,
 )
-from mcutrain.cli.plan import check_fit
+from mcutrain.cli.fits import check_fit
 from mcutrain.compile import compile_program
 from mcutrain.data import Dataset
 from mcutrain.engine.engine import verify

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,13 +25,17 @@ from mcutrain.cli.common import (
     size_of,
     table,
 )
+from mcutrain.cli.fits import check_fit
+from mcutrain.cli.plan_auto import write_scheme
 from mcutrain.cli.plan_choices import list_choices
 from mcutrain.cli.plan_ladder import show_ladder
 from mcutrain.compile import compile_program
-from mcutrain.errors import FitError, UsageError
+from mcutrain.errors import UsageError
 from mcutrain.image.pack import pack
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.program import CompiledProgram
+from mcutrain.memory.banks import Bank, BankPlan, plan_banks
+from mcutrain.plan import Plan
 from mcutrain.plan.scheme import resolve_scheme
 from mcutrain.report.accounting import (
     Cost,
@@ -43,6 +48,18 @@ from mcutrain.report.picture import picture
 
 _PEAK_ROWS = 8
 DEFAULT_SCHEME = "last:3"
+
+FastRam = Annotated[
+    Size,
+    typer.Option(
+        help="A second, tightly coupled bank of SRAM: show what lies where. A plan only: "
+        "the executor takes one bank."
+    ),
+]
+Auto = Annotated[
+    str | None,
+    typer.Option(help="Samples from which to choose what trains within --ram (200 are used)."),
+]
 
 
 def run(
@@ -60,6 +77,11 @@ def run(
     ram: Annotated[
         Size, typer.Option(help="SRAM there is, instead of the board's: 96K, 98304.")
     ] = None,
+    fast_ram: FastRam = None,
+    auto: Auto = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The scheme file that --auto writes.")
+    ] = None,
     waterfall: Annotated[
         bool, typer.Option("--waterfall", help="What each step of saving memory saves.")
     ] = False,
@@ -70,81 +92,113 @@ def run(
 ) -> None:
     """Show what a scheme trains and its SRAM, flash and arithmetic, and refuse what does not fit.
 
-    With --ram and without --scheme: list the schemes that fit into so many bytes. Total SRAM is the
-    number that the linker map shows for a firmware built for this image. Exit code 4 if it does not
-    fit; the message has the numbers. What does not fit otherwise runs parts of the forward pass
-    again instead of keeping what they made, and says at what price.
+    With --ram and without --scheme: list the schemes that fit into so many bytes; with --auto DATA
+    as well: choose layers and input channels by their gradients, and write a scheme file. What does
+    not fit otherwise runs parts of the forward pass again instead of keeping what they made, and
+    says at what price. Total SRAM is the number that the linker map shows for a firmware built for
+    this image. Exit code 4 if it does not fit; the message has the numbers.
 
     Example: mcutrain plan demo --ram 32K --board qemu:netduinoplus2
     """
     target = get_board(board)
     graph = load_network(net, classes)
     there = size_of(ram, "--ram")
+    _check_options(scheme, ram, waterfall, auto, output)
+    if auto is not None and output is not None:
+        room = room_on(target, there)
+        scheme = write_scheme(graph, auto, room, fraction_bits, output, quiet=as_json)
     if waterfall:
-        if there is not None:
-            raise UsageError("--waterfall and --ram exclude each other", where="--waterfall")
         plan = resolve_scheme(graph, scheme or DEFAULT_SCHEME, fraction_bits)
         show_ladder(graph, plan, scheme or DEFAULT_SCHEME, as_json)
     elif there is not None and scheme is None:
         list_choices(graph, target, there, fraction_bits, as_json)
     else:
-        _show_scheme(graph, scheme or DEFAULT_SCHEME, fraction_bits, target, there, exact, as_json)
+        plan = resolve_scheme(graph, scheme or DEFAULT_SCHEME, fraction_bits)
+        sram = Sram(
+            target, target.ram.size if there is None else there, size_of(fast_ram, "--fast-ram")
+        )
+        _show_scheme(graph, scheme or DEFAULT_SCHEME, plan, sram, exact, as_json)
+
+
+def _check_options(
+    scheme: str | None, ram: str | None, waterfall: bool, auto: str | None, output: Path | None
+) -> None:
+    if waterfall and (ram is not None or auto is not None):
+        raise UsageError("--waterfall stands without --ram and --auto", where="--waterfall")
+    if (auto is None) != (output is None):
+        raise UsageError("--auto DATA and --output FILE belong together", where="--auto")
+    if auto is not None and scheme is not None:
+        raise UsageError("--auto and --scheme exclude each other", where="--auto")
+
+
+@dataclass(frozen=True)
+class Sram:
+    """A board, its SRAM in bytes, and those of a second bank, None if there is none."""
+
+    board: Board
+    main: int
+    fast: int | None
+
+    @property
+    def room(self) -> int:
+        """Bytes for state and arena."""
+        return room_on(self.board, self.main) + (self.fast or 0)
+
+    def fit(self, cost: Cost) -> Fit:
+        """What a program takes; both banks count as one."""
+        there = self.main + (self.fast or 0)
+        return replace(fit(self.board, cost.pool, cost.image), ram=there)
+
+    def banks(self, compiled: CompiledProgram) -> BankPlan | None:
+        """What lies where if there are two banks.
+
+        Raises:
+            FitError: it does not fit.
+        """
+        if self.fast is None:
+            return None
+        main = Bank("the main bank", room_on(self.board, self.main))
+        return plan_banks(compiled, Bank("the fast bank", self.fast), main)
 
 
 def _show_scheme(
-    graph: Graph,
-    scheme: str,
-    fraction_bits: int | None,
-    target: Board,
-    ram: int | None,
-    exact: bool,
-    as_json: bool,
+    graph: Graph, scheme: str, plan: Plan, sram: Sram, exact: bool, as_json: bool
 ) -> None:
-    plan = resolve_scheme(graph, scheme, fraction_bits)
-    there = target.ram.size if ram is None else ram
-    compiled = compile_program(graph, plan, exact=exact, pool=room_on(target, there))
+    compiled = compile_program(graph, plan, exact=exact, pool=sram.room)
     cost = cost_of(compiled, len(pack(compiled)))
-    fits = replace(fit(target, cost.pool, cost.image), ram=there)
+    fits = sram.fit(cost)
+    check_fit(fits, sram.board, compiled)
+    banks = sram.banks(compiled)
     data: dict[str, Any] = {
         "network": graph.name,
         "scheme": scheme,
         "fraction_bits": plan.fraction_bits,
-        "board": target.id,
+        "board": sram.board.id,
         "trains": trained_parameters(compiled),
         **cost_to_dict(compiled, cost),
         "board_bytes": asdict(fits) | {"sram": fits.sram, "flash": fits.flash},
-        "fits": not fits.problems(),
+        "fits": True,
         "memory": memory_to_dict(compiled),
+        "banks": [] if banks is None else _banks_to_dict(banks),
     }
-    check_fit(fits, target, compiled)
-    show(as_json, data, lambda: _draw(compiled, cost, fits, target))
+    show(as_json, data, lambda: _draw(compiled, cost, fits, sram.board, banks))
 
 
-def check_fit(fits: Fit, board: Board, compiled: CompiledProgram) -> None:
-    """Refuse a program that does not fit into a board.
-
-    Raises:
-        FitError: the message says by how much, and what takes the bytes.
-    """
-    lacking = fits.problems()
-    if not lacking:
-        return
-    cost = cost_of(compiled, fits.image)
-    at, buffers = cost.peak
-    instr = compiled.program.instrs[at]
-    largest = ", ".join(f"{b.name} {b.nbytes:,}" for b in buffers[:3])
-    raise FitError(
-        f"'{compiled.program.name}' with this scheme does not fit into {board.id}",
-        where=f"{instr.layer} ({instr.op}) sets the peak of the arena",
-        why="; ".join(lacking)
-        + f" (state {compiled.state_bytes:,}, arena {cost.arena:,}, firmware {fits.static:,}, "
-        f"stack {fits.stack:,}; largest buffers at the peak: {largest})",
-        hint="train fewer layers or channels (--scheme), with fewer bits (--fraction-bits 0); "
-        "plan NET --ram N lists the schemes that fit",
-    )
+def _banks_to_dict(plan: BankPlan) -> list[dict[str, Any]]:
+    return [
+        {
+            "bank": bank.name,
+            "bytes": bank.size,
+            "used": used,
+            "buffers": {b.name: plan.offsets[b.name] for b in buffers},
+        }
+        for bank, used, buffers in zip(plan.banks, plan.used, plan.buffers, strict=True)
+    ]
 
 
-def _draw(compiled: CompiledProgram, cost: Cost, fits: Fit, board: Board) -> None:
+def _draw(
+    compiled: CompiledProgram, cost: Cost, fits: Fit, board: Board, banks: BankPlan | None
+) -> None:
     trains = table(f"{compiled.program.name}: what trains", "layer", " weights", " biases")
     for row in trained_parameters(compiled):
         trains.add_row(escape(row["layer"]), f"{row['weights']:,}", f"{row['biases']:,}")
@@ -159,6 +213,12 @@ def _draw(compiled: CompiledProgram, cost: Cost, fits: Fit, board: Board) -> Non
     memory.add_row("[bold]total[/]", f"[bold]{kib(fits.sram)}[/]")
     memory.add_row("there is", kib(fits.ram))
     OUT.print(memory)
+    if banks is not None:
+        split = table("\nTwo banks", "bank", " used", " of", " buffers")
+        for row in _banks_to_dict(banks):
+            numbers = (row["used"], row["bytes"], len(row["buffers"]))
+            split.add_row(row["bank"], *(f"{n:,}" for n in numbers))
+        OUT.print(split)
     _draw_peak(compiled, cost)
 
     other = table("\nFlash and arithmetic", "what", " number")

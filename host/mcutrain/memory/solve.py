@@ -66,6 +66,11 @@ def solve_at_bound(buffers: Sequence[Buffer], nodes: int = _NODES) -> Solution |
     return None
 
 
+def first_fit_top(buffers: Sequence[Buffer]) -> int:
+    """Bytes that first fit needs at its best; never below what `solve` needs."""
+    return _Search(buffers, 0, 0).start().top
+
+
 def _tree_orders(buffers: Sequence[Buffer]) -> Sequence[Callable[[Buffer], tuple[int, ...]]]:
     """What lives at the fullest moments first, then what lives long; and two plainer orders."""
     moments = sorted({b.first for b in buffers})

@@ -13,6 +13,7 @@ from mcutrain.errors import InputError
 from mcutrain.ir.graph import Graph, Node
 
 FRACTION_BITS = (0, 4, 8)
+MAX_PIXELS = 65536  # of an output whose layer trains weights: their gradients are int32 sums
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,9 @@ def _check_channels(graph: Graph, node: Node, channels: tuple[int, ...]) -> None
             why=f"it has {groups} groups and the plan names {len(channels)} of {total} channels",
         )
     shape = graph.tensors[node.output].shape
-    if shape[0] * shape[1] > 65536:
+    if shape[0] * shape[1] > MAX_PIXELS:
         raise InputError(
-            "an output of more than 65536 pixels cannot train weights (int32 gradient)",
+            f"an output of more than {MAX_PIXELS} pixels cannot train weights (int32 gradient)",
             where=node.name,
             why=f"it has {shape[0]} x {shape[1]} pixels",
         )

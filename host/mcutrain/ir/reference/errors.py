@@ -46,6 +46,7 @@ def saturate(
     """
     mask = memory.mask(instr)
     if mask is not None:
+        mask = mask.reshape(v.shape)  # e_x may be a view under another shape
         v = np.where(mask, v, 0)
         unrounded = np.where(mask, unrounded, 0.0)
     memory.read(instr, "e_x")[:] = np.clip(v, -arith.ERROR_MAX, arith.ERROR_MAX)

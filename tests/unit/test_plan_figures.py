@@ -1,0 +1,107 @@
+"""SRAM of the published networks and schemes at several sizes: bytes of state and arena."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from mcutrain.compile import compile_program
+from mcutrain.frontends import import_network
+from mcutrain.image.pack import pack
+from mcutrain.ir.graph import Graph, Node, Shape
+from mcutrain.ir.macs import macs
+from mcutrain.ir.program import CompiledProgram
+from mcutrain.plan import Plan
+from mcutrain.plan.head import fresh_head
+from mcutrain.plan.scheme import resolve_scheme
+
+FIRMWARE = 4608  # variables, buffers of the link, and the stack that is used
+
+# Network, pixels a side, scheme, fraction bits; all SRAM that it may take, and what is aimed at.
+TABLE = [
+    ("mcunet-5fps", 128, "49kb", 8, 98_304, 90_112),
+    ("mcunet-5fps", 128, "49kb", 0, 86_016, 78_848),
+    ("mcunet-5fps", 128, "99kb", 8, 188_416, 181_160),
+    ("mbv2-w0.35", 128, "49kb", 8, 100_352, 93_184),
+    ("mcunet-5fps", 96, "49kb", 8, 83_968, 77_824),
+    ("mcunet-5fps", 160, "49kb", 8, 114_688, 108_544),
+    ("mcunet-5fps", 128, "inference", 8, 45_056, 40_960),
+]
+
+
+@cache
+def _network(path: Path, size: int) -> Graph:
+    """With 10 classes and another input size, which the weights do not care about."""
+    graph = fresh_head(import_network(path), 10)
+    source = graph.tensors[graph.inputs[0]]
+    tensors = dict(graph.tensors)
+    tensors[source.name] = replace(source, shape=(size, size, source.shape[2]))
+    nodes = []
+    for node in graph.nodes:
+        shape = tensors[node.inputs[0]].shape
+        if node.op == "avgpool":  # over the whole map
+            node = replace(node, attrs={**node.attrs, "kernel": shape[:2]})
+        old = tensors[node.output]
+        tensors[old.name] = replace(old, shape=(*_pixels(node, shape), old.shape[2]))
+        nodes.append(node)
+    return replace(graph, tensors=tensors, nodes=tuple(nodes))
+
+
+def _pixels(node: Node, x: Shape) -> tuple[int, int]:
+    if node.op in ("avgpool", "linear"):
+        return (1, 1)
+    if node.op != "conv2d":
+        return x[:2]
+    kernel, stride = node.params["weight"].shape[1:3], node.attrs["stride"]
+    top, left, bottom, right = node.attrs["pad"]
+    return (
+        (x[0] + top + bottom - kernel[0]) // stride[0] + 1,
+        (x[1] + left + right - kernel[1]) // stride[1] + 1,
+    )
+
+
+def _compiled(refdata: Path, name: str, size: int, scheme: str, bits: int) -> CompiledProgram:
+    graph = _network(refdata / f"{name}.pkl", size)
+    plan = Plan(head=False) if scheme == "inference" else resolve_scheme(graph, scheme, bits)
+    return compile_program(graph, plan)
+
+
+@pytest.mark.parametrize(("name", "size", "scheme", "bits", "must", "aim"), TABLE)
+def test_pool_of_the_published_networks(
+    refdata: Path, name: str, size: int, scheme: str, bits: int, must: int, aim: int
+) -> None:
+    compiled = _compiled(refdata, name, size, scheme, bits)
+    assert compiled.pool_bytes + FIRMWARE <= aim < must
+    assert compiled.memory.arena_bytes <= 1.01 * compiled.memory.lower_bound
+
+
+@pytest.mark.parametrize("scheme", ["49kb", "73kb", "99kb", "123kb", "138kb"])
+def test_layouts_of_all_mobilenet_schemes_are_near_the_bound(refdata: Path, scheme: str) -> None:
+    memory = _compiled(refdata, "mbv2-w0.35", 128, scheme, 8).memory
+    assert memory.arena_bytes <= 1.01 * memory.lower_bound
+
+
+@pytest.mark.parametrize("size", [96, 160])
+@pytest.mark.parametrize("scheme", ["74kb", "99kb", "124kb", "148kb"])
+def test_layouts_of_all_mcunet_schemes_are_near_the_bound(
+    refdata: Path, scheme: str, size: int
+) -> None:
+    memory = _compiled(refdata, "mcunet-5fps", size, scheme, 8).memory
+    assert memory.arena_bytes <= 1.01 * memory.lower_bound
+
+
+def test_running_layers_again_brings_the_mobilenet_below_92160_bytes(refdata: Path) -> None:
+    graph = _network(refdata / "mbv2-w0.35.pkl", 128)
+    plan = resolve_scheme(graph, "49kb", 8)
+    plain = compile_program(graph, plan)
+    less = compile_program(graph, plan, pool=92_160 - FIRMWARE)
+    assert plain.pool_bytes + FIRMWARE > 92_160 >= less.pool_bytes + FIRMWARE
+    work = [sum(macs(c.program, i) for i in c.program.instrs) for c in (plain, less)]
+    assert work[0] < work[1] <= 1.03 * work[0]
+
+
+def test_flash_of_the_mcunet_image(refdata: Path) -> None:
+    assert len(pack(_compiled(refdata, "mcunet-5fps", 128, "49kb", 8))) <= 640 * 1024

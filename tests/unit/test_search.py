@@ -1,0 +1,156 @@
+"""Gradient scores are those of the reference's backward pass; a choice fits and uses the SRAM."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.networks import NetworkBuilder, residual_network
+
+from mcutrain.cli.main import main
+from mcutrain.compile import Savings, compile_program
+from mcutrain.engine import Engine
+from mcutrain.image.pack import pack
+from mcutrain.ir.graph import Graph
+from mcutrain.ir.reference.machine import Machine
+from mcutrain.ir.serialize import save
+from mcutrain.plan import Plan
+from mcutrain.plan.head import fresh_head
+from mcutrain.plan.scheme import resolve_scheme, trainable_layers
+from mcutrain.search.choose import candidates, choose
+from mcutrain.search.gradients import GradientWatch, LayerScore, Sample, Scores, score
+
+
+def _samples(graph: Graph, count: int) -> list[Sample]:
+    rng = np.random.default_rng(3)
+    size, classes = graph.tensors["x"].size, len(graph.classes)
+    return [
+        (rng.integers(-128, 128, size).astype(np.int8).tobytes(), i % classes) for i in range(count)
+    ]
+
+
+def _kinds() -> Graph:
+    """Dense, strided, depthwise and grouped convolutions with uneven pads, a hidden layer."""
+    b = NetworkBuilder((9, 8, 2), 3, "kinds")
+    x = b.conv("dense", "x", 6, (3, 2), 2, (1, 0, 2, 1), relu=True)
+    x = b.conv("dw", x, 6, 3, 1, 1, groups=6)
+    x = b.conv("grouped", x, 8, 3, 1, 1, groups=2, relu=True)
+    x = b.conv("point", x, 5)
+    return b.head(b.linear("hidden", x, 7), 3)
+
+
+@pytest.mark.parametrize("graph", [_kinds(), residual_network(8)], ids=lambda g: g.name)
+def test_scores_are_the_squared_gradients_of_the_reference(graph: Graph) -> None:
+    plan = resolve_scheme(graph, "full", 0)
+    compiled = compile_program(graph, plan, savings=Savings(rows=False))
+    engine, machine = Engine(pack(compiled)), Machine(compiled.program)
+    watch = GradientWatch(compiled, engine)
+    wanted: dict[str, LayerScore] = {}
+    for data, label in _samples(graph, 3):
+        with engine.hook(watch.note):
+            engine.train(data, label, 0.0, 0.0)
+        machine.train(data, label, 0.0)
+        for node in trainable_layers(graph):
+            gradients, layer = machine.runtime.gradients, node.name
+            weight = gradients[f"{layer}.trained"]
+            groups = int(node.attrs.get("groups", 1))
+            q = graph.tensors[node.inputs[0]].q
+            assert q is not None
+            squared = (weight * q.scale) ** 2
+            if groups == weight.shape[0]:
+                channels = squared.sum(axis=(1, 2))
+            else:  # output channels of a group see its input channels
+                by_group = squared.reshape(groups, -1, *weight.shape[1:])
+                channels = by_group.sum(axis=(1, 2)).reshape(-1)
+            found = wanted.setdefault(layer, LayerScore(np.zeros(channels.size)))
+            found.channels += channels
+            found.bias += float((gradients[f"{layer}.bias"] ** 2).sum())
+    got = watch.mean(1)
+    assert got.layers.keys() == wanted.keys()
+    assert any(s.channels.any() for s in wanted.values())
+    for layer, one in wanted.items():
+        assert np.allclose(got.layers[layer].channels, one.channels, rtol=1e-9), layer
+        assert got.layers[layer].bias == pytest.approx(one.bias), layer
+
+
+def test_a_fresh_classifier_is_fitted_so_that_errors_come_back() -> None:
+    graph = fresh_head(residual_network(8), 4)
+    scores = score(graph, _samples(graph, 12))
+    assert scores.samples == 12
+    assert all(s.bias > 0 for s in scores.layers.values())
+
+
+def _uneven(graph: Graph) -> Scores:
+    """All that matters is one layer's last channels."""
+    scores = Scores(samples=1)
+    for node in trainable_layers(graph):
+        total = graph.tensors[node.inputs[0]].shape[2]
+        scores.layers[node.name] = LayerScore(np.full(total, 1e-6), 1e-6)
+    scores.layers["b2.pw1"].channels[-3:] = 1.0
+    return scores
+
+
+def test_what_matters_is_chosen_first() -> None:
+    graph = residual_network(12)
+    scores = _uneven(graph)
+    total = graph.tensors[graph.node("b2.pw1").inputs[0]].shape[2]
+    wanted = tuple(range(total - 3, total))
+    least = compile_program(graph, Plan(("b2.pw1",), {"b2.pw1": wanted})).pool_bytes
+    chosen = choose(graph, scores, least, 8)
+    assert set(chosen.plan.weights["b2.pw1"]) >= set(wanted)
+    assert chosen.value >= 3.0
+
+
+def test_the_choice_fits_and_grows_with_the_sram() -> None:
+    graph = residual_network(12)
+    scores = score(graph, _samples(graph, 8))
+    sizes = [compile_program(graph, resolve_scheme(graph, s)).pool_bytes for s in ("head", "full")]
+    values = []
+    for share in (0.1, 0.4, 0.7, 1.0):
+        pool = int(sizes[0] + share * (sizes[1] - sizes[0]))
+        chosen = choose(graph, scores, pool, 8)
+        assert compile_program(graph, chosen.plan).pool_bytes <= pool
+        values.append(chosen.value)
+    assert values == sorted(values)
+    assert values[0] < values[-1]
+
+
+def test_where_nothing_fits_only_the_classifier_trains() -> None:
+    graph = residual_network(8)
+    chosen = choose(graph, _uneven(graph), 0, 8)
+    assert chosen.plan == Plan()
+
+
+def test_candidates_count_fractions_and_saved_channels() -> None:
+    graph = residual_network(8)
+    scores = _uneven(graph)
+    node = graph.node("b2.pw1")
+    out = node.params["weight"].shape[0]
+    h, w, _ = graph.tensors[node.inputs[0]].shape
+    for bits, extra in ((0, 0), (4, 0.5), (8, 1)):
+        rows = [c for c in candidates(graph, scores, bits) if c.layer == "b2.pw1" and c.channels]
+        assert {c.nbytes for c in rows} == {int(out * (1 + extra)) + h * w}
+
+
+def test_auto_writes_a_scheme_that_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = residual_network(12, 4)
+    net, data, scheme = (tmp_path / n for n in ("small.net.npz", "data.npz", "auto.json"))
+    save(graph, net)
+    rng = np.random.default_rng(0)
+    x = rng.normal(0, 1, (20, 12, 12, 3)).astype(np.float32)
+    np.savez(data, x=x, y=np.arange(20) % 4)
+
+    def plan(*arguments: object) -> tuple[int, dict[str, object]]:
+        with pytest.raises(SystemExit) as caught:
+            main(["plan", str(net), *map(str, arguments), "--json"])
+        return int(caught.value.code or 0), json.loads(capsys.readouterr().out)
+
+    code, shown = plan("--ram", "13K", "--auto", f"npz:{data}", "-o", scheme)
+    assert code == 0
+    again = plan("--ram", "13K", "--scheme", scheme)[1]
+    assert again["trains"] == shown["trains"]
+    assert len(json.loads(scheme.read_text())["weights"]) > 0
+    assert plan("--auto", f"npz:{data}")[0] == 2
+    assert plan("--auto", f"npz:{data}", "-o", scheme, "--scheme", "head")[0] == 2

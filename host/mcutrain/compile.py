@@ -13,7 +13,7 @@ from mcutrain.ir.macs import macs
 from mcutrain.ir.program import CONST, STATE, CompiledProgram, Program, value_bytes
 from mcutrain.ir.serialize import network_hash
 from mcutrain.ir.verify import verify
-from mcutrain.memory import bound_of, peak_values, plan_memory
+from mcutrain.memory import bound_of, lend_scratch, peak_values, plan_memory
 from mcutrain.passes.autodiff import autodiff
 from mcutrain.passes.lower import lower
 from mcutrain.passes.lowered import Lowered
@@ -91,7 +91,7 @@ def compile_program(
     program = finished(lowered)
     if pool is not None:
         program = _within(pool, lowered, program, finished)
-    return layout(program, network_hash(graph), exact=exact, in_place=savings.in_place)
+    return layout(program, network_hash(graph), exact=exact, in_place=savings.in_place, pool=pool)
 
 
 def _program(out: Lowered, info: Mapping[str, Any]) -> Program:
@@ -135,10 +135,17 @@ def _within(
 
 
 def layout(
-    program: Program, model_hash: bytes, *, exact: bool = False, in_place: bool = True
+    program: Program,
+    model_hash: bytes,
+    *,
+    exact: bool = False,
+    in_place: bool = True,
+    pool: int | None = None,
 ) -> CompiledProgram:
-    """Give every value of a program its place."""
+    """Give every value of a program its place; scratch memory stays within `pool` bytes."""
     memory = plan_memory(program, exact=exact, in_place=in_place)
+    room = None if pool is None else pool - (_sequential(program, STATE, {}) + 3) // 4 * 4
+    program, memory = lend_scratch(program, memory, room)
     offsets: dict[str, int] = {
         name: memory.offsets[buffer.name] for buffer in memory.buffers for name in buffer.values
     }

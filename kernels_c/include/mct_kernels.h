@@ -23,6 +23,14 @@
 void mct_conv2d_row_s8(const mct_conv2d *p, const mct_rows *x, uint32_t oy, int8_t *y,
                        uint8_t *mask);
 
+/*
+ * The same for rows oy .. oy + rows - 1, y (rows, w_out, c_out), with a faster kernel where the
+ * core, the shape and the scratch memory allow: mct_conv2d_scratch_bytes gives what is of use.
+ */
+void mct_conv2d_rows_s8(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
+                        int8_t *y, uint8_t *mask);
+uint32_t mct_conv2d_scratch_bytes(const mct_conv2d *p, uint32_t rows, int masked);
+
 /* Row oy of the output: y (w_out, c). */
 void mct_avgpool_row_s8(const mct_pool *p, const mct_rows *x, uint32_t oy, int8_t *y);
 
@@ -49,6 +57,7 @@ void mct_gather_s8(const mct_gather *p, const int8_t *x, int8_t *y);
 /* e_y (y) to e_x (x). */
 void mct_conv2d_dx_s8(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
                       mct_error_stats *stats);
+uint32_t mct_conv2d_dx_scratch_bytes(const mct_conv *conv);
 
 /*
  * In place: e holds e_y, then e_x. Depthwise, stride 1, e_y and e_x of one shape (h, w, c). plane:
@@ -76,6 +85,7 @@ void mct_error_sum_s8(const mct_error_sum *p, const int8_t *const e[], int8_t *e
  */
 void mct_conv2d_dw_s8(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x, int8_t *w,
                       uint8_t *frac, int32_t *bias, mct_update_stats *stats);
+uint32_t mct_conv2d_dw_scratch_bytes(const mct_conv2d_dw *p);
 
 /* bias (c_out) from e_y (y). */
 void mct_conv2d_db_s8(const mct_conv2d_db *p, const int8_t *e_y, int32_t *bias);

@@ -32,6 +32,15 @@ typedef struct {
 } mct_rows;
 
 /*
+ * Memory that a kernel may use as it likes while it runs, 4-byte aligned. With less than it asks
+ * for (mct_..._scratch_bytes), down to none, a kernel gives the same result in more time.
+ */
+typedef struct {
+    void *base;
+    uint32_t bytes;
+} mct_scratch;
+
+/*
  * A convolution: shapes and weights. The weights are two blocks cut along the input channels,
  * w_trained (c_out, kh, kw, trained) and w_frozen (c_out, kh, kw, c_in / groups - trained); a block
  * without channels is NULL. perm (c_in) is there when both are: place i of [trained | frozen] is
@@ -55,6 +64,7 @@ typedef struct {
     const int32_t *mult;  /* (c_out) */
     const uint8_t *shift; /* (c_out), 0 to 15 */
     int8_t z_x, z_y, lo, hi;
+    mct_scratch scratch;
 } mct_conv2d;
 
 /* Average pooling (all fields) and maximum pooling (shapes and window). */
@@ -111,6 +121,7 @@ typedef struct {
     uint8_t f;
     int32_t e_y; /* exponent of the output's error */
     mct_error error;
+    mct_scratch scratch;
 } mct_conv2d_dx;
 
 /* Error of either pooling; mant and exp are those of 1 / (kh * kw), of 1 for maximum pooling. */
@@ -170,6 +181,7 @@ typedef struct {
     int8_t z_x;
     uint8_t bits; /* of fraction: 0, 4 or 8 */
     mct_update update;
+    mct_scratch scratch;
 } mct_conv2d_dw;
 
 typedef struct {

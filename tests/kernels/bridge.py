@@ -29,6 +29,21 @@ class Call:
     instr: Instr
     memory: Memory
     runtime: Runtime
+    scratch: np.ndarray[Any, Any] | None = None
+
+    def scratch_memory(self) -> dict[str, Any]:
+        """The field `scratch` of a kernel's parameters."""
+        if self.scratch is None:
+            return {"base": self.k.ffi.NULL, "bytes": 0}
+        pointer = self.k.ffi.cast("void *", self.k.ffi.from_buffer(self.scratch))
+        return {"base": pointer, "bytes": self.scratch.nbytes}
+
+    def plane(self) -> Any:
+        """Scratch memory for one channel, of its own where `scratch` is too small."""
+        h, w, _ = self.shape("e_x")
+        if self.scratch is None or self.scratch.nbytes < h * w:
+            return self.ptr("scratch")
+        return self.k.ffi.from_buffer(self.scratch)
 
     def ptr(self, slot: str) -> Any:
         """Pointer to the value in a slot, NULL where it is empty."""
@@ -80,19 +95,47 @@ class Call:
         return self.new("mct_rows", base=self.ptr(slot), stride=w * c, rows=h)
 
 
-def _conv2d(c: Call) -> None:
-    p = c.new(
+def _conv2d_params(c: Call) -> Any:
+    return c.new(
         "mct_conv2d",
         conv=c.conv("x", "y"),
         z_x=c.z("x"),
         z_y=c.z("y"),
+        scratch=c.scratch_memory(),
         **{name: c.ptr(name) for name in ("bias", "mult", "shift")},
         **c.p("lo", "hi"),
     )
+
+
+def _conv2d(c: Call) -> None:
     h, w, channels = c.shape("y")
-    x, y, mask = c.rows("x"), c.ptr("y"), c.ptr("mask")
+    if c.scratch is not None:
+        rows_of_conv2d(c, h)
+        return
+    p, x, y, mask = _conv2d_params(c), c.rows("x"), c.ptr("y"), c.ptr("mask")
     for oy in reversed(range(h)):  # any order of rows is allowed
         c.k.lib.mct_conv2d_row_s8(p, x, oy, y + oy * w * channels, mask)
+
+
+def rows_of_conv2d(c: Call, rows: int) -> None:
+    """A conv2d whose output is made some rows at a time."""
+    h, w, channels = c.shape("y")
+    p, x, y, mask = _conv2d_params(c), c.rows("x"), c.ptr("y"), c.ptr("mask")
+    for oy in range(0, h, rows):
+        n = min(rows, h - oy)
+        c.k.lib.mct_conv2d_rows_s8(p, x, oy, n, y + oy * w * channels, mask)
+
+
+def scratch_of(c: Call) -> int:
+    """What the kernel of a convolution says that it can use."""
+    if c.instr.op == "conv2d":
+        masked = int("mask" in c.instr.operands)
+        rows = c.shape("y")[0]
+        return int(c.k.lib.mct_conv2d_scratch_bytes(_conv2d_params(c), rows, masked))
+    if c.instr.op == "conv2d_dx":
+        conv = c.new("mct_conv", **c.conv("e_x", "e_y"))
+        return int(c.k.lib.mct_conv2d_dx_scratch_bytes(conv))
+    return int(c.k.lib.mct_conv2d_dw_scratch_bytes(_conv2d_dw_params(c)))
 
 
 def _pool(c: Call, **constants: int) -> tuple[Any, Any, int, int]:
@@ -182,10 +225,11 @@ def _conv2d_dx(c: Call) -> None:
         f=f,
         e_y=c.e("e_y"),
         error=error,
+        scratch=c.scratch_memory(),
     )
     stats = c.new("mct_error_stats")
     if c.ptr("e_x") == c.ptr("e_y"):
-        plane = c.k.ffi.cast("int8_t *", c.ptr("scratch"))
+        plane = c.k.ffi.cast("int8_t *", c.plane())
         c.k.lib.mct_depthwise_dx_inplace_s8(p, c.ptr("e_x"), plane, stats)
     else:
         c.k.lib.mct_conv2d_dx_s8(p, c.ptr("e_y"), c.ptr("e_x"), stats)
@@ -241,17 +285,22 @@ def _update(c: Call) -> dict[str, Any]:
     return tables | {"rate": rate, "e_y": c.e("e_y"), "key": c.key()}
 
 
-def _conv2d_dw(c: Call) -> None:
+def _conv2d_dw_params(c: Call) -> Any:
     rows, _, cols = c.shape("w")
     shapes = {"x": c.shape("x"), "y": c.shape("e_y"), "win": c.window, "rows": rows, "cols": cols}
-    p = c.new(
+    return c.new(
         "mct_conv2d_dw",
         **shapes,
         **c.p("groups", "bits"),
         chan=c.ptr("chan"),
         z_x=c.z("x"),
         update=_update(c),
+        scratch=c.scratch_memory(),
     )
+
+
+def _conv2d_dw(c: Call) -> None:
+    p = _conv2d_dw_params(c)
     stats = c.new("mct_update_stats")
     written = (c.ptr(slot) for slot in ("w", "frac", "bias"))
     c.k.lib.mct_conv2d_dw_s8(p, c.ptr("e_y"), c.ptr("x"), *written, stats)

@@ -48,10 +48,10 @@ def declarations() -> str:
     return text + "".join(f"{signature};\n" for signature in inline)
 
 
-def compile_kernels(folder: Path) -> ModuleType:
+def compile_kernels(folder: Path, *defines: str) -> ModuleType:
     """Compile into `folder` (kept from run to run, named after its contents) and import."""
     sanitize = os.environ.get("MCUTRAIN_SANITIZE") == "1"
-    options = SANITIZERS if sanitize else ["-O2"]
+    options = [*(SANITIZERS if sanitize else ["-O2"]), *(f"-D{name}" for name in defines)]
     sources = kernel_sources()
     content = [p.read_bytes() for p in [*sources, *sorted(INCLUDE.glob("*.h")), Path(__file__)]]
     for directory in KERNEL_DIRS:
@@ -130,6 +130,12 @@ class Kernels:
 @pytest.fixture(scope="session")
 def kernel_module() -> ModuleType:
     return compile_kernels(ROOT / "build" / "tests" / "kernels")
+
+
+@pytest.fixture(scope="session")
+def dsp_module() -> ModuleType:
+    """The same with the kernels for the DSP extension, its instructions in C."""
+    return compile_kernels(ROOT / "build" / "tests" / "kernels", "MCT_DSP_IN_C")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@
  */
 #include <stddef.h>
 
+#include "mct_conv2d_dx_fast.h"
 #include "mct_error.h"
 #include "mct_kernels.h"
 #include "mct_window.h"
@@ -144,6 +145,11 @@ void mct_conv2d_dx_s8(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
     const mct_window *k = &conv->win;
     int depthwise = mct_is_depthwise(conv);
     pixel px = {p, e_y, e_x, stats, {0, 0}, {0, 0}, 0, 0, 0};
+#if MCT_DSP
+    if (mct_conv2d_dx_dense_dsp(p, e_y, e_x, stats) ||
+        mct_conv2d_dx_depthwise_dsp(p, e_y, e_x, stats))
+        return;
+#endif
     for (int32_t iy = 0; iy < conv->x.h; iy++) {
         px.ty = iy + k->pt;
         px.oy = mct_outputs_over(px.ty, k->kh, k->sh, conv->y.h);

@@ -4,6 +4,7 @@
  */
 #include <stddef.h>
 
+#include "mct_conv2d_dx_fast.h"
 #include "mct_error.h"
 #include "mct_kernels.h"
 #include "mct_window.h"
@@ -59,6 +60,10 @@ void mct_depthwise_dx_inplace_s8(const mct_conv2d_dx *p, int8_t *e, int8_t *plan
     const mct_conv *conv = &p->conv;
     uint32_t taps = (uint32_t)conv->win.kh * conv->win.kw;
     uint32_t pixels = (uint32_t)conv->x.h * conv->x.w;
+#if MCT_DSP
+    if (mct_conv2d_dx_depthwise_dsp(p, e, e, stats))
+        return;
+#endif
     for (uint32_t i = 0; i < conv->x.c; i++) {
         uint32_t c = conv->perm != NULL ? conv->perm[i] : i;
         channel ch = {p, plane, NULL, p->r[c], 0};

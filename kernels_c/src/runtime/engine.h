@@ -40,7 +40,8 @@ void mct_row_rescale(mct_engine *e, const mct_image_instruction *in, uint32_t oy
 void mct_row_gather(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
 void mct_row_absent(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
 
-/* All rows of one of them. */
+/* All rows of one of them; convolutions make them in one go. */
+mct_status mct_run_conv2d(mct_engine *e, const mct_image_instruction *in);
 mct_status mct_run_rows(mct_engine *e, const mct_image_instruction *in);
 
 /* ---- segments ---- */
@@ -91,6 +92,15 @@ static inline void *mct_out(const mct_engine *e, const mct_image_instruction *in
     if (t == NULL)
         return NULL;
     return (t->space == MCT_SPACE_ARENA ? e->arena : e->state) + t->offset;
+}
+
+/* Scratch memory of an instruction; none where the slot is empty. */
+static inline mct_scratch mct_scratch_of(const mct_engine *e, const mct_image_instruction *in,
+                                         uint32_t slot)
+{
+    const mct_image_tensor *t = mct_slot(&e->image, in, slot);
+    mct_scratch scratch = {mct_out(e, in, slot), t == NULL ? 0 : t->bytes};
+    return scratch;
 }
 
 /* State tensors that the header names. */

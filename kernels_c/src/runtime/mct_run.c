@@ -2,7 +2,7 @@
 
 /* The one table from an operation to what runs it. */
 const mct_handler mct_handlers[MCT_OPS] = {
-    [MCT_OP_CONV2D] = mct_run_rows,
+    [MCT_OP_CONV2D] = mct_run_conv2d,
     [MCT_OP_ADD] = mct_run_rows,
     [MCT_OP_AVGPOOL] = mct_run_rows,
     [MCT_OP_MAXPOOL] = mct_run_rows,

@@ -67,6 +67,7 @@ mct_status mct_run_conv2d_dx(mct_engine *e, const mct_image_instruction *in)
         .exp = mct_in(e, in, MCT_CONV2D_DX_EXP),
         .f = (uint8_t)in->params[MCT_CONV2D_DX_P_F],
         .e_y = mct_exponent_of(e, mct_slot(&e->image, in, MCT_CONV2D_DX_E_Y)),
+        .scratch = mct_scratch_of(e, in, MCT_CONV2D_DX_SCRATCH),
     };
     mct_decode_conv(&p.conv, &e->image, e->state, in, &mct_conv2d_dx_slots);
     floor = mct_exponent_floor(p.mant, p.exp, p.conv.groups, p.f, p.e_y);

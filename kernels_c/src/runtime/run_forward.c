@@ -38,11 +38,11 @@ static int8_t *row_at(const mct_engine *e, const mct_image_instruction *in, uint
     return (int8_t *)e->arena + t->offset + y % mct_rows_held(t) * mct_row_bytes(t);
 }
 
-void mct_row_conv2d(mct_engine *e, const mct_image_instruction *in, uint32_t oy)
+static void make_conv2d(mct_engine *e, const mct_image_instruction *in, uint32_t oy, uint32_t rows)
 {
     const mct_image_tensor *x = mct_slot(&e->image, in, MCT_CONV2D_X);
     const mct_image_tensor *y = mct_slot(&e->image, in, MCT_CONV2D_Y);
-    mct_rows rows = rows_in(e, in, MCT_CONV2D_X);
+    mct_rows read = rows_in(e, in, MCT_CONV2D_X);
     mct_conv2d p = {
         .bias = mct_in(e, in, MCT_CONV2D_BIAS),
         .mult = mct_in(e, in, MCT_CONV2D_MULT),
@@ -51,10 +51,22 @@ void mct_row_conv2d(mct_engine *e, const mct_image_instruction *in, uint32_t oy)
         .z_y = y->zero_point,
         .lo = (int8_t)in->params[MCT_CONV2D_P_LO],
         .hi = (int8_t)in->params[MCT_CONV2D_P_HI],
+        .scratch = mct_scratch_of(e, in, MCT_CONV2D_SCRATCH),
     };
     mct_decode_conv(&p.conv, &e->image, e->state, in, &mct_conv2d_slots);
-    mct_conv2d_row_s8(&p, &rows, oy, row_at(e, in, MCT_CONV2D_Y, oy),
-                      mct_out(e, in, MCT_CONV2D_MASK));
+    mct_conv2d_rows_s8(&p, &read, oy, rows, row_at(e, in, MCT_CONV2D_Y, oy),
+                       mct_out(e, in, MCT_CONV2D_MASK));
+}
+
+void mct_row_conv2d(mct_engine *e, const mct_image_instruction *in, uint32_t oy)
+{
+    make_conv2d(e, in, oy, 1);
+}
+
+mct_status mct_run_conv2d(mct_engine *e, const mct_image_instruction *in)
+{
+    make_conv2d(e, in, 0, mct_slot(&e->image, in, MCT_CONV2D_Y)->h);
+    return MCT_OK;
 }
 
 static mct_pool pool_of(const mct_image_instruction *in, const mct_image_tensor *x,

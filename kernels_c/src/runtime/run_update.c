@@ -18,6 +18,7 @@ mct_status mct_run_conv2d_dw(mct_engine *e, const mct_image_instruction *in)
         .chan = mct_in(e, in, MCT_CONV2D_DW_CHAN),
         .z_x = x->zero_point,
         .bits = (uint8_t)in->params[MCT_CONV2D_DW_P_BITS],
+        .scratch = mct_scratch_of(e, in, MCT_CONV2D_DW_SCRATCH),
         .update =
             {
                 .mant = mct_in(e, in, MCT_CONV2D_DW_MANT),

@@ -4,22 +4,57 @@
  * dB = sum over output pixels of e_y: 127 * 65536 < 2^23.
  */
 #include "mct_arith.h"
+#include "mct_dsp.h"
 #include "mct_kernels.h"
+
+static void update(const mct_conv2d_db *p, uint32_t o, int32_t sum, int32_t *bias)
+{
+    const mct_update *u = &p->update;
+    uint32_t mult = mct_step_mult(u->mant[o], u->rate.mant);
+    int32_t shift = mct_step_shift(u->exp[o], u->rate.exp, u->e_y, 0);
+    int32_t step = mct_step(sum, mult, shift, mct_random16(u->key, o));
+    bias[o] = mct_sat64((int64_t)bias[o] - step, -u->bmax[o], u->bmax[o]);
+}
+
+#if MCT_DSP
+
+/* Four channels from o on: sums of up to 256 pixels fit the halves of two words. */
+static void update_four(const mct_conv2d_db *p, const int8_t *e, uint32_t o, int32_t *bias)
+{
+    uint32_t left = (uint32_t)p->y.h * p->y.w, c = p->y.c;
+    int32_t s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    for (e += o; left > 0;) {
+        uint32_t even = 0, odd = 0, n = left < 256 ? left : 256;
+        left -= n;
+        for (; n > 0; n--, e += c) {
+            even = mct_add_even(even, mct_load4(e));
+            odd = mct_add_odd(odd, mct_load4(e));
+        }
+        s0 += (int16_t)even;
+        s1 += (int16_t)odd;
+        s2 += (int32_t)even >> 16;
+        s3 += (int32_t)odd >> 16;
+    }
+    update(p, o, s0, bias);
+    update(p, o + 1, s1, bias);
+    update(p, o + 2, s2, bias);
+    update(p, o + 3, s3, bias);
+}
+
+#endif
 
 void mct_conv2d_db_s8(const mct_conv2d_db *p, const int8_t *e_y, int32_t *bias)
 {
-    const mct_update *u = &p->update;
-    uint32_t pixels = (uint32_t)p->y.h * p->y.w;
-    for (uint32_t o = 0; o < p->y.c; o++) {
-        uint32_t mult = mct_step_mult(u->mant[o], u->rate.mant);
-        int32_t shift = mct_step_shift(u->exp[o], u->rate.exp, u->e_y, 0);
+    uint32_t pixels = (uint32_t)p->y.h * p->y.w, o = 0;
+#if MCT_DSP
+    for (; o + 4u <= p->y.c; o += 4)
+        update_four(p, e_y, o, bias);
+#endif
+    for (; o < p->y.c; o++) {
         const int8_t *e = e_y + o;
-        int32_t sum = 0, step;
-        if (mult == 0)
-            continue;
+        int32_t sum = 0;
         for (uint32_t i = 0; i < pixels; i++, e += p->y.c)
-            sum = mct_mac(sum, *e, 1);
-        step = mct_step(sum, mult, shift, mct_random16(u->key, o));
-        bias[o] = mct_sat64((int64_t)bias[o] - step, -u->bmax[o], u->bmax[o]);
+            sum += *e;
+        update(p, o, sum, bias);
     }
 }

@@ -6,29 +6,16 @@
  * dW = sum over output pixels of e_y * (x - z_x), as sum(e_y * x) - z_x * sum(e_y). At most 65,536
  * pixels: 127 * 255 * 65536 < 2^31, and each of the two sums is below 2^30.
  */
-#include <stddef.h>
-
-#include "mct_arith.h"
+#include "mct_conv2d_dw_fast.h"
 #include "mct_kernels.h"
+#include "mct_weight_row.h"
 #include "mct_window.h"
 
 #define LANES 4u /* input channels computed together */
 
-/* One row of w, which belongs to channel o of the output and reads x from channel c0 on. */
-typedef struct {
-    const mct_conv2d_dw *p;
-    int8_t *w; /* the whole block */
-    uint8_t *frac;
-    mct_update_stats *stats;
-    uint32_t o, c0;
-    uint32_t mult; /* step = d * mult * 2^-shift */
-    int32_t shift;
-    int64_t change; /* of the sum of the row's weights */
-} weight_row;
-
 /* acc[j] = sum of e * (x[j * lane] - z_x) for the tap at (ky, kx) over the outputs that have it. */
-static void gradient(int32_t acc[LANES], const weight_row *row, const int8_t *e_y, const int8_t *x,
-                     const mct_taps out[2], uint32_t lane)
+static void gradient(int32_t acc[LANES], const mct_weight_row *row, const int8_t *e_y,
+                     const int8_t *x, const mct_taps out[2], uint32_t lane)
 {
     const mct_conv2d_dw *p = row->p;
     uint32_t e_step = p->y.c, x_step = (uint32_t)p->win.sw * p->x.c;
@@ -53,42 +40,8 @@ static void gradient(int32_t acc[LANES], const weight_row *row, const int8_t *e_
     acc[3] = mct_mac(a3, -p->z_x, sum);
 }
 
-static int32_t get_fraction(const uint8_t *frac, uint32_t bits, uint32_t i)
-{
-    if (bits == 0)
-        return 0;
-    return bits == 8 ? frac[i] : (frac[i >> 1] >> (4 * (i & 1u))) & 15;
-}
-
-static void put_fraction(uint8_t *frac, uint32_t bits, uint32_t i, uint32_t value)
-{
-    uint32_t at = 4 * (i & 1u);
-    if (bits == 8)
-        frac[i] = (uint8_t)value;
-    else if (bits == 4)
-        frac[i >> 1] = (uint8_t)((frac[i >> 1] & ~(15u << at)) | (value << at));
-}
-
-/* Weight i of the block from its gradient d. */
-static void update_weight(weight_row *row, uint32_t i, int32_t d)
-{
-    uint32_t bits = row->p->bits;
-    int32_t one = (int32_t)1 << bits, old = row->w[i], master;
-    int32_t step = mct_step(d, row->mult, row->shift, mct_random16(row->p->update.key, i));
-    int64_t exact;
-    if (step == 0)
-        return;
-    exact = (int64_t)old * one + get_fraction(row->frac, bits, i) - step;
-    master = mct_sat64(exact, -MCT_WEIGHT_RAIL * one, MCT_WEIGHT_RAIL * one + one - 1);
-    if (master != exact)
-        row->stats->clamped++;
-    row->w[i] = (int8_t)(master >> bits);
-    put_fraction(row->frac, bits, i, (uint32_t)master & (uint32_t)(one - 1));
-    row->change += row->w[i] - old;
-}
-
 /* The cols weights of one tap, LANES at a time; what is left one by one with lane 0. */
-static void update_tap(weight_row *row, const int8_t *e_y, const int8_t *x, uint32_t tap,
+static void update_tap(mct_weight_row *row, const int8_t *e_y, const int8_t *x, uint32_t tap,
                        uint32_t first)
 {
     const mct_conv2d_dw *p = row->p;
@@ -108,25 +61,24 @@ static void update_tap(weight_row *row, const int8_t *e_y, const int8_t *x, uint
         lanes = p->cols - i >= LANES ? LANES : 1;
         gradient(acc, row, e_y + row->o, x + i, out, lanes == 1 ? 0 : 1);
         for (uint32_t j = 0; j < lanes; j++)
-            update_weight(row, first + i + j, acc[j]);
+            mct_update_weight(row, first + i + j, acc[j]);
     }
 }
 
 void mct_conv2d_dw_s8(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x, int8_t *w,
                       uint8_t *frac, int32_t *bias, mct_update_stats *stats)
 {
-    const mct_update *u = &p->update;
     uint32_t taps = (uint32_t)p->win.kh * p->win.kw;
-    uint32_t outs = (uint32_t)p->y.c / p->groups;
+#if MCT_DSP
+    if (mct_conv2d_dw_dense_dsp(p, e_y, x, w, frac, bias, stats))
+        return;
+#endif
     for (uint32_t k = 0; k < p->rows; k++) {
-        uint32_t o = p->chan != NULL ? p->chan[k] : k;
-        weight_row row = {p, w, frac, stats, o, k / outs * p->cols, 0, 0, 0};
-        row.mult = mct_step_mult(u->mant[o], u->rate.mant);
-        row.shift = mct_step_shift(u->exp[o], u->rate.exp, u->e_y, p->bits);
+        mct_weight_row row = mct_weight_row_of(p, k, w, frac, stats);
         if (row.mult == 0)
             continue;
         for (uint32_t tap = 0; tap < taps; tap++)
             update_tap(&row, e_y, x, tap, (k * taps + tap) * p->cols);
-        bias[o] = mct_sat64(bias[o] - p->z_x * row.change, -u->bmax[o], u->bmax[o]);
+        mct_update_folded(&row, bias);
     }
 }

@@ -1,0 +1,140 @@
+"""How much scratch memory the C kernels make use of: kernels_c/include/mct_scratch.h once more.
+
+It is the same for every core, so that an image runs everywhere. With less, down to none, a kernel
+gives the same result in more time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from mcutrain.ir.program import Instr, Value
+
+LANES = PLANES = 4
+TABLE_TAIL = 10
+PADDED_BYTES_MAX = 1024
+PLANES_BYTES_MAX = 2048
+DW_BYTES_MAX = 4096
+
+
+class _Conv(NamedTuple):
+    """A convolution's geometry: input and output map, window, blocks of weights."""
+
+    x: tuple[int, int, int]
+    y: tuple[int, int, int]
+    kh: int
+    kw: int
+    sh: int
+    sw: int
+    groups: int
+    trained: int
+    two_blocks: bool
+
+    @property
+    def taps(self) -> int:
+        return self.kh * self.kw
+
+    @property
+    def planes(self) -> bool:
+        """Whether there is a kernel for it that unpacks channels into planes."""
+        depthwise = 1 < self.groups == self.x[2] == self.y[2]
+        fits = self.kh == self.kw and self.kw in (3, 5, 7) and self.sw in (1, 2)
+        return depthwise and fits and not self.two_blocks and self.x[2] % PLANES == 0
+
+
+def scratch_bytes(values: Mapping[str, Value], instr: Instr, rows: int | None = None) -> int:
+    """Bytes of scratch memory with which an instruction is fastest; 0 if it needs none.
+
+    Args:
+        values: the program's values.
+        instr: the instruction.
+        rows: of a conv2d, how many rows of its output are made at a time; all by default.
+    """
+    if instr.op == "conv2d":
+        conv = _conv(values, instr, "x", "y")
+        return _forward(conv, instr, conv.y[0] if rows is None else rows)
+    if instr.op == "conv2d_dx":
+        return _dx(_conv(values, instr, "e_x", "e_y"))
+    if instr.op == "conv2d_dw":
+        return _dw(values, instr)
+    return 0
+
+
+def _conv(values: Mapping[str, Value], instr: Instr, x: str, y: str) -> _Conv:
+    shapes = {slot: values[name].shape for slot, name in instr.operands.items()}
+    kh, kw, sh, sw, groups = (instr.params[name] for name in ("kh", "kw", "sh", "sw", "groups"))
+    trained = 0
+    if "w_trained" in shapes:
+        depthwise = 1 < groups == shapes[x][2] == shapes[y][2]
+        trained = shapes["w_trained"][0 if depthwise else 2]
+    return _Conv(shapes[x], shapes[y], kh, kw, sh, sw, groups, trained, "perm" in shapes)
+
+
+def _quads(n: int) -> int:
+    return -(-n // 4)
+
+
+def _dense(conv: _Conv) -> tuple[int, int, int]:
+    """Bytes of a window's elements, of one lane, and of weights padded to whole quads."""
+    trained = conv.taps * conv.trained
+    frozen = conv.taps * (conv.x[2] - conv.trained)
+    lane = 8 * (_quads(trained) + _quads(frozen))
+    window = 4 * _quads(max(trained, frozen)) if conv.taps > 1 or conv.two_blocks else 0
+    padded = 4 * _quads(trained + frozen) * conv.y[2]
+    one_block = trained == 0 or frozen == 0
+    ragged = one_block and (trained + frozen) % 4 != 0 and padded <= PADDED_BYTES_MAX
+    return window, lane, padded if ragged else 0
+
+
+def _table_words(kw: int, sw: int) -> int:
+    packed = kw - 1 if sw == 1 else (kw + 1) // 2
+    return 1 + kw * packed + TABLE_TAIL
+
+
+def _planes(outputs: int, rows: int, conv: _Conv, sh: int, sw: int, sums: bool) -> int:
+    width = 4 * _quads(outputs)
+    pitch = width * sw + conv.kw - 1
+    inputs = (rows - 1) * sh + conv.kh
+    words = _table_words(conv.kw, sw) + (width if sums else 0)
+    return PLANES * (4 * words + 2 * inputs * pitch)
+
+
+def _forward(conv: _Conv, instr: Instr, rows: int) -> int:
+    if conv.groups == 1:
+        window, lane, weights = _dense(conv)
+        return window + lane if rows * conv.y[1] == 1 else window + LANES * lane + weights
+    if not conv.planes:
+        return 0
+    clamped = (instr.params["lo"], instr.params["hi"]) != (-128, 127)
+    sums = clamped or "mask" in instr.operands or conv.y[1] % 4 != 0
+
+    def need(rows: int) -> int:
+        return _planes(conv.y[1], rows, conv, conv.sh, conv.sw, sums)
+
+    while rows > 1 and need(rows) > PLANES_BYTES_MAX:
+        rows -= 1
+    return need(rows)
+
+
+def _dx(conv: _Conv) -> int:
+    if conv.groups == 1:
+        return 2 * conv.taps * 4 * LANES * _quads(conv.y[2])
+    if not conv.planes or conv.sh > 2:
+        return 0
+    rows = conv.x[0]
+    while rows > 1 and _planes(conv.x[1], rows, conv, 1, 1, True) > PLANES_BYTES_MAX:
+        rows -= 1
+    return _planes(conv.x[1], rows, conv, 1, 1, True)
+
+
+def _dw(values: Mapping[str, Value], instr: Instr) -> int:
+    if instr.params["groups"] != 1:
+        return 0
+    h, w, _ = values[instr.operands["e_y"]].shape
+    _, taps, cols = values[instr.operands["w"]].shape
+    quads = _quads(h * w)
+    if quads * (16 + 32) > DW_BYTES_MAX:
+        return 0
+    fit = (DW_BYTES_MAX // quads - 16) // 32
+    return quads * (16 + 32 * min(fit, taps * _quads(cols)))

@@ -1,0 +1,128 @@
+/*
+ * How much scratch memory the kernels make use of (bytes). host/mcutrain/ir/scratch.py is the same
+ * for the compiler. It does not depend on the core, so that an image runs everywhere.
+ */
+#ifndef MCT_SCRATCH_H
+#define MCT_SCRATCH_H
+
+#include <stddef.h>
+
+#include "mct_lanes.h"
+#include "mct_planes.h"
+#include "mct_types.h"
+#include "mct_window.h"
+
+/*
+ * Ungrouped convolutions: the elements of a window as bytes, one lane of int16, and, where they are
+ * few and no whole quads, the weights with zeros between the channels.
+ */
+typedef struct {
+    uint32_t window, lane, weights;
+} mct_dense_scratch;
+
+#define MCT_PADDED_BYTES_MAX 1024u
+
+static inline mct_dense_scratch mct_dense_scratch_of(const mct_conv *conv)
+{
+    const mct_window *k = &conv->win;
+    uint32_t taps = (uint32_t)k->kh * k->kw;
+    uint32_t trained = taps * conv->trained, frozen = taps * (conv->x.c - conv->trained);
+    uint32_t padded = 4 * MCT_QUADS(trained + frozen) * conv->y.c;
+    mct_dense_scratch need = {0, 8 * (MCT_QUADS(trained) + MCT_QUADS(frozen)), 0};
+    if (taps > 1 || conv->perm != NULL) /* else a window is a pixel as it lies in memory */
+        need.window = 4 * MCT_QUADS(trained > frozen ? trained : frozen);
+    if ((trained == 0 || frozen == 0) && (trained + frozen) % 4 != 0 &&
+        padded <= MCT_PADDED_BYTES_MAX)
+        need.weights = padded;
+    return need;
+}
+
+/*
+ * Depthwise ones: tables of the loops, perhaps sums of a row of outputs, and the planes for `rows`
+ * rows of outputs.
+ */
+static inline uint32_t mct_planes_bytes(const mct_conv *conv, uint32_t rows, int sums)
+{
+    const mct_window *k = &conv->win;
+    uint32_t inputs = (rows - 1) * k->sh + k->kh, width = (conv->y.w + 3u) & ~3u;
+    return MCT_PLANES * (4 * mct_table_words(k->kw, k->sw) + (sums ? 4 * width : 0) +
+                         2 * inputs * mct_plane_pitch(conv->y.w, k->kw, k->sw));
+}
+
+#define MCT_PLANES_BYTES_MAX 2048u /* more than one row of outputs at a time only below this */
+
+/* How many rows of outputs, at most `rows`, are best done at a time in `bytes` of scratch memory.
+ */
+static inline uint32_t mct_planes_rows(const mct_conv *conv, uint32_t rows, int sums,
+                                       uint32_t bytes)
+{
+    while (rows > 1 && mct_planes_bytes(conv, rows, sums) > bytes)
+        rows--;
+    return rows;
+}
+
+/* Outputs need neither a mask nor a clamp of their own, and are whole groups of four: no sums. */
+static inline int mct_planes_plain(const mct_conv2d *p, int masked)
+{
+    return p->lo == INT8_MIN && p->hi == INT8_MAX && !masked && p->conv.y.w % 4 == 0;
+}
+
+/* Whether the kernels for planes are for this convolution. */
+static inline int mct_planes_for(const mct_conv *conv)
+{
+    return mct_is_depthwise(conv) && conv->perm == NULL && conv->x.c % MCT_PLANES == 0 &&
+           mct_planes_fit(conv->win.kh, conv->win.kw, conv->win.sw);
+}
+
+/* ---- conv2d_dx ---- */
+
+/* Ungrouped: a vector over the output channels in four lanes for each tap. */
+static inline uint32_t mct_dx_lanes_bytes(const mct_conv *conv)
+{
+    return 2u * conv->win.kh * conv->win.kw * MCT_LANES_SIZE(conv->y.c);
+}
+
+static inline int mct_dx_planes_for(const mct_conv *conv)
+{
+    return mct_planes_for(conv) && conv->win.sh <= 2;
+}
+
+/* Depthwise: as mct_planes_bytes, for rows of the input. */
+static inline uint32_t mct_dx_planes_bytes(const mct_conv *conv, uint32_t rows)
+{
+    uint32_t inputs = rows - 1 + conv->win.kh, width = (conv->x.w + 3u) & ~3u;
+    return MCT_PLANES * (4 * mct_table_words(conv->win.kw, 1) + 4 * width +
+                         2 * inputs * mct_plane_pitch(conv->x.w, conv->win.kw, 1));
+}
+
+static inline uint32_t mct_dx_planes_rows(const mct_conv *conv, uint32_t bytes)
+{
+    uint32_t rows = conv->x.h;
+    while (rows > 1 && mct_dx_planes_bytes(conv, rows) > bytes)
+        rows--;
+    return rows;
+}
+
+/* ---- conv2d_dw ---- */
+
+#define MCT_DW_BYTES_MAX 4096u
+
+/* Vectors over the output pixels: a tap and four input channels each. */
+static inline uint32_t mct_dw_vectors(const mct_conv2d_dw *p)
+{
+    return (uint32_t)p->win.kh * p->win.kw * MCT_QUADS(p->cols);
+}
+
+/* The errors of four output channels, and that many vectors. */
+static inline uint32_t mct_dw_bytes(const mct_conv2d_dw *p, uint32_t vectors)
+{
+    return MCT_QUADS((uint32_t)p->y.h * p->y.w) * (16 + 2 * MCT_LANE_STEP * vectors);
+}
+
+static inline uint32_t mct_dw_vectors_in(const mct_conv2d_dw *p, uint32_t bytes)
+{
+    uint32_t quads = MCT_QUADS((uint32_t)p->y.h * p->y.w);
+    return (bytes / quads - 16) / (2 * MCT_LANE_STEP);
+}
+
+#endif

@@ -1,0 +1,210 @@
+/*
+ * Depthwise convolution, output rows, with the DSP extension: see mct_planes.h. Four neighbouring
+ * channels of a few rows at a time: the more rows, the fewer input rows are unpacked twice.
+ *
+ * No overflow: see mct_conv2d_row_s8.c. Taps outside the input lie in the planes as z_x.
+ */
+#include "mct_conv2d_fast.h"
+
+#if MCT_DSP
+
+#include "mct_kernels.h"
+#include "mct_output.h"
+#include "mct_scratch.h"
+
+typedef struct {
+    const mct_conv2d *p;
+    const mct_rows *x;
+    int8_t *y;
+    uint8_t *mask;
+    uint32_t bit;     /* of y[0] in mask */
+    uint32_t *tables; /* (4, words) of the loops */
+    int32_t *sums;    /* (4, width) of a row of outputs; not if plain */
+    int16_t *planes;  /* (4, inputs, pitch) */
+    uint32_t words, width, inputs, pitch;
+    uint32_t columns; /* inside the input */
+    uint32_t back;    /* see mct_outputs_tail */
+    int plain;        /* no clamp of its own, no mask, whole groups of four outputs */
+    int masked;       /* no clamp of its own, whole bytes of the mask for each pixel */
+    mct_plane_loop *outputs, *loop_sums;
+} depthwise;
+
+/* Row r of the chunk that starts at output row oy; NULL: it lies outside the input. */
+static const int8_t *input_row(const depthwise *d, uint32_t oy, uint32_t r)
+{
+    const mct_conv *conv = &d->p->conv;
+    int32_t iy = (int32_t)(oy * conv->win.sh + r) - conv->win.pt;
+    return iy < 0 || iy >= conv->x.h ? NULL : mct_row(d->x, iy);
+}
+
+/* The columns of padding, and whole rows that lie outside the input; alike for all channels. */
+static void pad(const depthwise *d, uint32_t oy, uint32_t inputs)
+{
+    const mct_window *k = &d->p->conv.win;
+    uint32_t used = (uint32_t)(d->p->conv.y.w - 1) * k->sw + k->kw;
+    for (uint32_t r = 0; r < inputs; r++) {
+        int16_t *row = d->planes + r * d->pitch;
+        uint32_t left = input_row(d, oy, r) == NULL ? used : k->pl;
+        for (uint32_t j = 0; j < MCT_PLANES; j++, row += d->inputs * d->pitch) {
+            for (uint32_t i = 0; i < left; i++)
+                row[i] = d->p->z_x;
+            for (uint32_t i = k->pl + d->columns; i < used; i++)
+                row[i] = d->p->z_x;
+        }
+    }
+}
+
+/* Four outputs y, from bit `bit` of the mask (NULL: none) on, for any clamp. */
+static void put_any(const mct_conv2d *p, mct_acc4 a, int8_t *y, uint8_t *mask, uint32_t bit)
+{
+    mct_put(a.a0, p->lo, p->hi, y, mask, bit);
+    mct_put(a.a1, p->lo, p->hi, y + 1, mask, bit + 1);
+    mct_put(a.a2, p->lo, p->hi, y + 2, mask, bit + 2);
+    mct_put(a.a3, p->lo, p->hi, y + 3, mask, bit + 3);
+}
+
+/* A row of channels o .. o + 3 from their sums, y[at] its first. */
+static MCT_NOINLINE void put_row_any(const depthwise *d, uint32_t o, uint32_t at)
+{
+    const mct_conv2d *p = d->p;
+    const int32_t *acc = d->sums, *end = acc + 4u * p->conv.y.w, *m = p->mult + o;
+    int32_t z = p->z_y;
+    for (at += o; acc != end; acc += 4, at += p->conv.y.c) {
+        mct_acc4 a = {mct_scale(acc[0], m[0], z), mct_scale(acc[1], m[1], z),
+                      mct_scale(acc[2], m[2], z), mct_scale(acc[3], m[3], z)};
+        put_any(p, a, d->y + at, d->mask, d->bit + at);
+    }
+}
+
+/*
+ * The same without a clamp of its own and with a mask that has bytes of its own for each pixel: a
+ * word of y, half a byte of the mask.
+ */
+static MCT_NOINLINE void put_row_masked(const depthwise *d, uint32_t o, uint32_t at)
+{
+    const mct_conv2d *p = d->p;
+    const int32_t *acc = d->sums, *end = acc + 4u * p->conv.y.w;
+    int32_t m0 = p->mult[o], m1 = p->mult[o + 1], m2 = p->mult[o + 2], m3 = p->mult[o + 3];
+    uint32_t c = p->conv.y.c, shift = o % 8, word, noted;
+    int32_t z = p->z_y;
+    int8_t *y = d->y + at + o;
+    uint8_t *mask = d->mask + (d->bit + at + o) / 8;
+    for (; acc != end; acc += 4, y += c, mask += c / 8) {
+        mct_acc4 a = {mct_scale(acc[0], m0, z), mct_scale(acc[1], m1, z), mct_scale(acc[2], m2, z),
+                      mct_scale(acc[3], m3, z)};
+        word = mct_pack4_noted(a, &noted);
+        memcpy(y, &word, sizeof word);
+        /* The low half comes first and clears the byte. */
+        *mask = (uint8_t)(shift == 0 ? noted : *mask | noted << 4);
+    }
+}
+
+static uint32_t *tail_of(const depthwise *d, uint32_t j)
+{
+    return d->tables + (j + 1) * d->words - MCT_TABLE_TAIL;
+}
+
+/* Channels o .. o + 3 of a chunk's rows from the planes, the first at y[at]. */
+static void make_plain(const depthwise *d, uint32_t o, uint32_t rows, uint32_t at)
+{
+    const mct_conv2d *p = d->p;
+    uint32_t c = p->conv.y.c, row = p->conv.y.w * c, step = p->conv.win.sh * d->pitch;
+    for (uint32_t j = 0; j < MCT_PLANES; j++) {
+        uint32_t *table = d->tables + j * d->words, *tail = tail_of(d, j);
+        const int16_t *plane = d->planes + j * d->inputs * d->pitch;
+        mct_outputs_tail t = {p->mult[o + j], p->z_y, c, NULL, d->back, d->y + at + o + j};
+        for (uint32_t r = 0; r < rows; r++, plane += step) {
+            t.to = t.end;
+            t.end += row;
+            memcpy(tail, &t, sizeof t);
+            d->outputs(table, plane, 2 * d->pitch);
+        }
+    }
+}
+
+/* The same for any clamp and mask. */
+static void make_any(const depthwise *d, uint32_t o, uint32_t rows, uint32_t at)
+{
+    const mct_conv *conv = &d->p->conv;
+    uint32_t step = conv->win.sh * d->pitch;
+    for (uint32_t r = 0; r < rows; r++, at += conv->y.w * conv->y.c) {
+        for (uint32_t j = 0; j < MCT_PLANES; j++) {
+            uint32_t *table = d->tables + j * d->words, *tail = tail_of(d, j);
+            const mct_sums_tail t = {d->sums + j, d->back, d->sums + j + MCT_PLANES * d->width};
+            memcpy(tail, &t, sizeof t);
+            d->loop_sums(table, d->planes + j * d->inputs * d->pitch + r * step, 2 * d->pitch);
+        }
+        if (d->masked)
+            put_row_masked(d, o, at);
+        else
+            put_row_any(d, o, at);
+    }
+}
+
+/* Output rows oy .. oy + rows - 1, the first at y[at]. */
+static void make_rows(const depthwise *d, uint32_t oy, uint32_t rows, uint32_t at)
+{
+    const mct_conv *conv = &d->p->conv;
+    const mct_window *k = &conv->win;
+    uint32_t inputs = (rows - 1) * k->sh + k->kh;
+    const int8_t *w = conv->trained != 0 ? conv->w_trained : conv->w_frozen;
+    pad(d, oy, inputs);
+    for (uint32_t o = 0; o < conv->y.c; o += MCT_PLANES) {
+        for (uint32_t r = 0; r < inputs; r++) {
+            const int8_t *row = input_row(d, oy, r);
+            if (row != NULL)
+                mct_planes_fill(d->planes + r * d->pitch, d->inputs * d->pitch, k->pl, row + o,
+                                conv->x.c, d->columns);
+        }
+        for (uint32_t j = 0; j < MCT_PLANES; j++, w += (uint32_t)k->kh * k->kw)
+            mct_pack_kernel(d->tables + j * d->words, d->p->bias[o + j], w, k->kw, k->sw,
+                            d->p->shift[o + j], 0);
+        if (d->plain)
+            make_plain(d, o, rows, at);
+        else
+            make_any(d, o, rows, at);
+    }
+}
+
+/* Whether all shifts can be done to the weights, which have 16 bits when they are packed. */
+static int shifts_fit(const mct_conv2d *p)
+{
+    for (uint32_t o = 0; o < p->conv.y.c; o++) {
+        if (p->shift[o] > 8)
+            return 0;
+    }
+    return 1;
+}
+
+int mct_conv2d_depthwise_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
+                             int8_t *y, uint8_t *mask)
+{
+    const mct_conv *conv = &p->conv;
+    const mct_window *k = &conv->win;
+    uint32_t row = (uint32_t)conv->y.w * conv->y.c, used, chunk;
+    depthwise d = {.p = p, .x = x, .y = y, .mask = mask, .bit = oy * row};
+    if (!mct_planes_for(conv) || !shifts_fit(p))
+        return 0;
+    d.plain = mct_planes_plain(p, mask != NULL);
+    d.masked = p->lo == INT8_MIN && p->hi == INT8_MAX && mask != NULL && conv->y.c % 8 == 0;
+    chunk = mct_planes_rows(conv, rows, !d.plain, p->scratch.bytes);
+    if (mct_planes_bytes(conv, chunk, !d.plain) > p->scratch.bytes)
+        return 0;
+    d.words = mct_table_words(k->kw, k->sw);
+    d.width = (conv->y.w + 3u) & ~3u;
+    d.tables = p->scratch.base;
+    d.sums = (int32_t *)(d.tables + MCT_PLANES * d.words);
+    d.planes = (int16_t *)(d.sums + (d.plain ? 0 : MCT_PLANES * d.width));
+    d.inputs = (chunk - 1) * k->sh + k->kh;
+    d.pitch = mct_plane_pitch(conv->y.w, k->kw, k->sw);
+    d.back = 2 * k->kh * d.pitch - 8u * k->sw;
+    d.outputs = mct_plane_outputs(k->kw, k->sw);
+    d.loop_sums = mct_plane_sums(k->kw, k->sw);
+    used = (uint32_t)(conv->y.w - 1) * k->sw + k->kw;
+    d.columns = used - k->pl < conv->x.w ? used - k->pl : conv->x.w;
+    for (uint32_t i = 0; i < rows; i += chunk)
+        make_rows(&d, oy + i, rows - i < chunk ? rows - i : chunk, i * row);
+    return 1;
+}
+
+#endif

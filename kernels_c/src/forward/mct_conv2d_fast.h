@@ -1,0 +1,17 @@
+/* Kernels of output rows for cores with the DSP extension; mct_conv2d_rows_s8 chooses. */
+#ifndef MCT_CONV2D_FAST_H
+#define MCT_CONV2D_FAST_H
+
+#include "mct_dsp.h"
+#include "mct_types.h"
+
+#if MCT_DSP
+
+/* As mct_conv2d_rows_s8; 0 and nothing done if the shape or the scratch memory is not for them. */
+int mct_conv2d_dense_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
+                         int8_t *y, uint8_t *mask);
+int mct_conv2d_depthwise_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
+                             int8_t *y, uint8_t *mask);
+
+#endif
+#endif

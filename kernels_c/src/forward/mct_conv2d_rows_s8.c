@@ -1,0 +1,14 @@
+#include "mct_conv2d_fast.h"
+#include "mct_kernels.h"
+
+void mct_conv2d_rows_s8(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
+                        int8_t *y, uint8_t *mask)
+{
+#if MCT_DSP
+    if (mct_conv2d_dense_dsp(p, x, oy, rows, y, mask) ||
+        mct_conv2d_depthwise_dsp(p, x, oy, rows, y, mask))
+        return;
+#endif
+    for (uint32_t i = 0; i < rows; i++)
+        mct_conv2d_row_s8(p, x, oy + i, y + i * p->conv.y.w * p->conv.y.c, mask);
+}

@@ -1,0 +1,78 @@
+/* Kernels of depthwise convolutions, packed for the loops of mct_plane_loop.h. */
+#include "mct_planes.h"
+
+#if MCT_DSP
+
+static uint32_t reversed(uint32_t x)
+{
+    return __builtin_bswap32(x);
+}
+
+/*
+ * Packs a kernel row of 3, 5 or 7 weights as pairs, in the order in which the loops below load
+ * them. flip: from the last weight to the first. Of three weights, a fourth byte is read: behind
+ * them, or before them where they are the last of a tensor.
+ */
+MCT_INLINE uint32_t *pack_row(uint32_t *to, const int8_t *w, uint32_t kw, uint32_t sw, int flip,
+                              int last)
+{
+    uint32_t head, tail = 0, even, odd, w12;
+    if (kw == 3) {
+        head = last ? mct_load4(w - 1) >> 8 : mct_load4(w);
+        head = flip ? reversed(head << 8) : head;
+    } else {
+        head = flip ? reversed(mct_load4(w + kw - 4)) : mct_load4(w);
+        tail = flip ? reversed(mct_load4(w)) : mct_load4(w + kw - 4);
+    }
+    even = mct_even(head); /* weights 0, 2 */
+    odd = mct_odd(head);   /* 1, 3 */
+    w12 = mct_low_high(odd, even);
+    *to++ = mct_halves(even, odd);
+    if (kw != 3)
+        *to++ = mct_tops(even, odd);
+    if (kw == 3 || (kw == 7 && sw == 1))
+        *to++ = w12;
+    if (kw == 3)
+        return to;
+    even = mct_even(tail); /* of 7: 3, 5; of 5: 1, 3 */
+    odd = mct_odd(tail);   /* 4, 6; 2, 4 */
+    if (kw == 7)
+        *to++ = mct_low_high(odd, even);
+    *to++ = mct_tops(even, odd);
+    if (sw == 1)
+        *to++ = kw == 7 ? mct_halves(even, odd) : w12;
+    return to;
+}
+
+MCT_INLINE void pack(uint32_t *to, const int8_t *w, uint32_t kw, uint32_t sw, int flip)
+{
+    for (uint32_t i = 0; i < kw; i++) {
+        uint32_t row = flip ? kw - 1 - i : i;
+        to = pack_row(to, w + row * kw, kw, sw, flip, row == kw - 1);
+    }
+}
+
+static void pack_any(uint32_t *to, const int8_t *w, uint32_t kw, uint32_t sw)
+{
+    if (kw == 3)
+        pack(to, w, 3, 1, 0); /* the same for both strides */
+    else if (kw == 5)
+        sw == 1 ? pack(to, w, 5, 1, 0) : pack(to, w, 5, 2, 0);
+    else
+        sw == 1 ? pack(to, w, 7, 1, 0) : pack(to, w, 7, 2, 0);
+}
+
+void mct_pack_kernel(uint32_t *table, int32_t bias, const int8_t *w, uint32_t kw, uint32_t sw,
+                     uint32_t shift, int flip)
+{
+    uint32_t *end = table + mct_table_words(kw, sw) - MCT_TABLE_TAIL;
+    *table++ = (uint32_t)bias << shift;
+    if (flip)
+        pack(table, w, kw, 1, 1);
+    else
+        pack_any(table, w, kw, sw);
+    for (; shift != 0 && table != end; table++)
+        *table = (*table & 0xffff0000u) << shift | (*table << shift & 0xffffu);
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* Rows of planes to sums, which the caller finishes. */
+#include "mct_planes.h"
+
+#if MCT_DSP
+
+#include "mct_plane_loop.h"
+
+#if defined(__ARM_FEATURE_DSP)
+
+/* The words of mct_sums_tail: to, back, end. */
+#define TAIL                                                                                       \
+    "ldm %[w], {r3, r4, r5}\n\t"                                                                   \
+    "str r8, [r3]\n\t"                                                                             \
+    "str r9, [r3, #16]\n\t"                                                                        \
+    "str r10, [r3, #32]\n\t"                                                                       \
+    "str r11, [r3, #48]\n\t"                                                                       \
+    "add r3, #64\n\t"                                                                              \
+    "str r3, [%[w]]\n\t"                                                                           \
+    "sub %[x], r4\n\t"                                                                             \
+    "cmp r3, r5\n\t"
+
+#else
+
+static void sums_in_c(uint32_t *table, const int16_t *x, uint32_t pitch, uint32_t kw, uint32_t sw)
+{
+    mct_sums_tail tail;
+    memcpy(&tail, table + mct_table_words(kw, sw) - MCT_TABLE_TAIL, sizeof tail);
+    for (; tail.to != tail.end; tail.to += MCT_PLANES, x += sw)
+        *tail.to = mct_plane_window((int32_t)table[0], table + 1, x, pitch, kw, sw);
+}
+
+#define TAIL sums_in_c
+
+#endif
+
+LOOPS(mct_plane_sums, TAIL)
+
+#endif

@@ -20,15 +20,15 @@ from mcutrain.plan.scheme import resolve_scheme
 
 FIRMWARE = 4608  # variables, buffers of the link, and the stack that is used
 
-# Network, pixels a side, scheme, fraction bits; all SRAM that it may take, and what is aimed at.
+# Network, pixels a side, scheme, fraction bits; all SRAM that it may take, and the pool reached.
 TABLE = [
-    ("mcunet-5fps", 128, "49kb", 8, 98_304, 90_112),
-    ("mcunet-5fps", 128, "49kb", 0, 86_016, 78_848),
-    ("mcunet-5fps", 128, "99kb", 8, 188_416, 181_160),
-    ("mbv2-w0.35", 128, "49kb", 8, 100_352, 93_184),
-    ("mcunet-5fps", 96, "49kb", 8, 83_968, 77_824),
-    ("mcunet-5fps", 160, "49kb", 8, 114_688, 108_544),
-    ("mcunet-5fps", 128, "inference", 8, 45_056, 40_960),
+    ("mcunet-5fps", 128, "49kb", 8, 98_304, 83_884),
+    ("mcunet-5fps", 128, "49kb", 0, 86_016, 71_788),
+    ("mcunet-5fps", 128, "99kb", 8, 188_416, 175_892),
+    ("mbv2-w0.35", 128, "49kb", 8, 100_352, 88_504),
+    ("mcunet-5fps", 96, "49kb", 8, 83_968, 71_866),
+    ("mcunet-5fps", 160, "49kb", 8, 114_688, 101_492),
+    ("mcunet-5fps", 128, "inference", 8, 45_056, 34_462),
 ]
 
 
@@ -69,12 +69,13 @@ def _compiled(refdata: Path, name: str, size: int, scheme: str, bits: int) -> Co
     return compile_program(graph, plan)
 
 
-@pytest.mark.parametrize(("name", "size", "scheme", "bits", "must", "aim"), TABLE)
+@pytest.mark.parametrize(("name", "size", "scheme", "bits", "must", "reached"), TABLE)
 def test_pool_of_the_published_networks(
-    refdata: Path, name: str, size: int, scheme: str, bits: int, must: int, aim: int
+    refdata: Path, name: str, size: int, scheme: str, bits: int, must: int, reached: int
 ) -> None:
     compiled = _compiled(refdata, name, size, scheme, bits)
-    assert compiled.pool_bytes + FIRMWARE <= aim < must
+    assert compiled.pool_bytes <= reached
+    assert compiled.pool_bytes + FIRMWARE <= must
     assert compiled.memory.arena_bytes <= 1.01 * compiled.memory.lower_bound
 
 

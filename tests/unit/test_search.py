@@ -13,7 +13,7 @@ from mcutrain.cli.main import main
 from mcutrain.compile import Savings, compile_program
 from mcutrain.engine import Engine
 from mcutrain.image.pack import pack
-from mcutrain.ir.graph import Graph
+from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.reference.machine import Machine
 from mcutrain.ir.serialize import save
 from mcutrain.plan import Plan
@@ -47,39 +47,52 @@ def test_scores_are_the_squared_gradients_of_the_reference(graph: Graph) -> None
     compiled = compile_program(graph, plan, savings=Savings(rows=False))
     engine, machine = Engine(pack(compiled)), Machine(compiled.program)
     watch = GradientWatch(compiled, engine)
-    wanted: dict[str, LayerScore] = {}
-    for data, label in _samples(graph, 3):
+    found: dict[str, list[np.ndarray]] = {}
+    samples = [(data, 1) for data, _ in _samples(graph, 5)]  # one class: the gradients agree
+    for data, label in samples:
         with engine.hook(watch.note):
             engine.train(data, label, 0.0, 0.0)
         machine.train(data, label, 0.0)
         for node in trainable_layers(graph):
-            gradients, layer = machine.runtime.gradients, node.name
-            weight = gradients[f"{layer}.trained"]
-            groups = int(node.attrs.get("groups", 1))
-            q = graph.tensors[node.inputs[0]].q
+            gradients, q = machine.runtime.gradients, graph.tensors[node.inputs[0]].q
             assert q is not None
-            squared = (weight * q.scale) ** 2
-            if groups == weight.shape[0]:
-                channels = squared.sum(axis=(1, 2))
-            else:  # output channels of a group see its input channels
-                by_group = squared.reshape(groups, -1, *weight.shape[1:])
-                channels = by_group.sum(axis=(1, 2)).reshape(-1)
-            found = wanted.setdefault(layer, LayerScore(np.zeros(channels.size)))
-            found.channels += channels
-            found.bias += float((gradients[f"{layer}.bias"] ** 2).sum())
-    got = watch.mean(1)
-    assert got.layers.keys() == wanted.keys()
-    assert any(s.channels.any() for s in wanted.values())
-    for layer, one in wanted.items():
-        assert np.allclose(got.layers[layer].channels, one.channels, rtol=1e-9), layer
-        assert got.layers[layer].bias == pytest.approx(one.bias), layer
+            weight = gradients[f"{node.name}.trained"] * q.scale
+            found.setdefault(f"{node.name}.weight", []).append(_by_channel(node, weight))
+            bias = gradients[f"{node.name}.bias"].reshape(-1, 1)
+            found.setdefault(f"{node.name}.bias", []).append(bias)
+    scores = watch.scores(len(samples))
+    assert scores.layers.keys() == {n.name for n in trainable_layers(graph)}
+    nonzero = 0
+    for layer, got in scores.layers.items():
+        for name, values in (("weight", got.channels), ("bias", np.array([got.bias]))):
+            each = np.stack(found[f"{layer}.{name}"])
+            pairs = sum(
+                (each[i] * each[j]).sum(axis=0)
+                for i in range(len(each))
+                for j in range(len(each))
+                if i != j
+            )  # the product of two different samples' gradients has no noise of its own
+            wanted = np.maximum(pairs, 0) / (len(each) * (len(each) - 1))
+            scale = (each**2).sum(axis=(0, 1)).max()
+            assert np.allclose(values, wanted, rtol=1e-9, atol=1e-12 * scale), (layer, name)
+            nonzero += int(wanted.any())
+    assert nonzero > len(scores.layers)
+
+
+def _by_channel(node: Node, weight: np.ndarray) -> np.ndarray:
+    """(anything, input channels) of a gradient (rows, taps, cols)."""
+    groups = int(node.attrs.get("groups", 1))
+    if groups == weight.shape[0]:
+        return weight.reshape(groups, -1).T
+    parts = weight.reshape(groups, -1, weight.shape[2])  # a group's outputs see its inputs
+    return parts.transpose(1, 0, 2).reshape(parts.shape[1], -1)
 
 
 def test_a_fresh_classifier_is_fitted_so_that_errors_come_back() -> None:
     graph = fresh_head(residual_network(8), 4)
     scores = score(graph, _samples(graph, 12))
     assert scores.samples == 12
-    assert all(s.bias > 0 for s in scores.layers.values())
+    assert sum(s.bias > 0 or s.channels.any() for s in scores.layers.values()) >= 3
 
 
 def _uneven(graph: Graph) -> Scores:

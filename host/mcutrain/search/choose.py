@@ -25,7 +25,7 @@ class Candidate:
 
     Attributes:
         channels: input channels of the layer's weights; () stands for its biases.
-        value: squared gradient norm.
+        value: squared norm of the mean gradient.
         nbytes: weights with their fractions and saved activations, or biases.
     """
 

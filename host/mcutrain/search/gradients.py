@@ -1,9 +1,14 @@
 """How much the loss depends on each layer's input channels and biases: squared gradient norms.
 
-A step of gradient descent on a parameter lowers the loss by the rate times its squared gradient, so
-the norm says what training it is worth. The ranking by norm per byte is that of TraDy ("Study of
-Training Dynamics for Memory-Constrained Fine-Tuning", 2025). The gradients are those of the int8
-backward pass itself, at rate 0: its errors are read as the engine makes them.
+A small step of gradient descent on a parameter lowers the loss by the rate times the square of its
+mean gradient, so that says what training it is worth. The mean of squared gradients would also
+count what differs from sample to sample: in early layers that is nearly everything, and training
+on it is noise. With N samples the square of the mean g is estimated without bias as
+(|sum g|^2 - sum |g|^2) / (N (N - 1)).
+
+The ranking by norm per byte is that of TraDy ("Study of Training Dynamics for Memory-Constrained
+Fine-Tuning", 2025). The gradients are those of the int8 backward pass itself, at rate 0: its
+errors are read as the engine makes them.
 """
 
 from __future__ import annotations
@@ -32,10 +37,11 @@ _Floats = npt.NDArray[np.float64]
 
 @dataclass
 class LayerScore:
-    """Mean over samples of squared gradient norms in real units.
+    """Squared norms of mean gradients in real units, not below 0.
 
     Attributes:
-        channels: one a trained input channel (depthwise: channel), as plans count them.
+        channels: one an input channel (depthwise: channel), as plans count them; empty where the
+            weights cannot train.
         bias: of the layer's biases together.
     """
 
@@ -67,7 +73,7 @@ def score(graph: Graph, samples: Sequence[Sample]) -> Scores:
     with engine.hook(watch.note):
         for data, label in samples:
             engine.train(data, label, 0.0, 0.0)
-    return watch.mean(len(samples))
+    return watch.scores(len(samples))
 
 
 def _full(graph: Graph) -> Plan:
@@ -82,21 +88,52 @@ def _full(graph: Graph) -> Plan:
     return Plan(tuple(n.name for n in layers), weights, fraction_bits=0)
 
 
+class _Mean:
+    """The squared norm of a mean gradient, by channel: its sums."""
+
+    def __init__(self) -> None:
+        self.total: _Floats | None = None
+        self.squares: _Floats | None = None
+
+    def add(self, gradient: _Floats) -> None:
+        """A sample's gradient, (..., channels)."""
+        squares = _norms(gradient)
+        if self.total is None or self.squares is None:
+            self.total, self.squares = gradient, squares
+        else:
+            self.total += gradient
+            self.squares += squares
+
+    def norms(self, samples: int) -> _Floats:
+        """(channels,); samples that were not added had no gradient."""
+        if self.total is None or self.squares is None:
+            return np.zeros(0)
+        unbiased = (_norms(self.total) - self.squares) / (samples * max(1, samples - 1))
+        return np.maximum(unbiased, 0.0)
+
+
+def _norms(gradient: _Floats) -> _Floats:
+    return np.asarray(np.square(gradient).reshape(-1, gradient.shape[-1]).sum(axis=0))
+
+
 class GradientWatch:
-    """Adds up squared gradients while the engine trains."""
+    """Adds up gradients while the engine trains."""
 
     def __init__(self, compiled: CompiledProgram, engine: Engine) -> None:
         self.engine = engine
         self.program = compiled.program
-        self.sums = Scores()
+        self.weights: dict[str, _Mean] = {}
+        self.biases: dict[str, _Mean] = {}
 
-    def mean(self, count: int) -> Scores:
-        """The sums divided by the number of samples."""
+    def scores(self, samples: int) -> Scores:
+        """What was found in so many training steps."""
         layers = {
-            name: LayerScore(s.channels / count, s.bias / count)
-            for name, s in self.sums.layers.items()
+            name: LayerScore(
+                self.weights.get(name, _Mean()).norms(samples), float(bias.norms(samples).sum())
+            )
+            for name, bias in self.biases.items()
         }
-        return Scores(layers, count)
+        return Scores(layers, samples)
 
     def note(self, index: int, event: HookEvent) -> None:
         """What the engine calls around each instruction."""
@@ -105,18 +142,12 @@ class GradientWatch:
             return
         e_y = self._error(instr)
         if instr.op == "conv2d_db":
-            self._layer(instr, 0).bias += float((e_y.sum(axis=(0, 1)) ** 2).sum())
+            self.biases.setdefault(instr.layer, _Mean()).add(e_y.sum(axis=(0, 1))[:, None])
             return
-        x, value = self._input(instr)
-        per_channel = _channel_norms(instr, x, e_y, self.program.values[instr.operands["w"]])
-        layer = self._layer(instr, per_channel.size)
-        layer.channels += per_channel * value.scale**2
-
-    def _layer(self, instr: Instr, channels: int) -> LayerScore:
-        found = self.sums.layers.setdefault(instr.layer, LayerScore(np.zeros(0)))
-        if channels and not found.channels.size:
-            found.channels = np.zeros(channels)
-        return found
+        value = self.program.values[instr.operands["x"]]
+        x = self.engine.tensor(value.name).astype(np.float64) - value.zero_point
+        gradient = _weight_gradient(instr, x, e_y, self.program.values[instr.operands["w"]])
+        self.weights.setdefault(instr.layer, _Mean()).add(gradient * value.scale)
 
     def _error(self, instr: Instr) -> _Floats:
         name = instr.operands["e_y"]
@@ -125,14 +156,9 @@ class GradientWatch:
         exponent = int(self.engine.tensor(EXPONENT).reshape(-1)[index])
         return np.ldexp(self.engine.tensor(name).astype(np.float64), exponent)
 
-    def _input(self, instr: Instr) -> tuple[_Floats, Value]:
-        value = self.program.values[instr.operands["x"]]
-        x = self.engine.tensor(value.name).astype(np.float64)
-        return x - value.zero_point, value
 
-
-def _channel_norms(instr: Instr, x: _Floats, e_y: _Floats, w: Value) -> _Floats:
-    """Sum over outputs and taps of dW ** 2, by input channel; (c_in,)."""
+def _weight_gradient(instr: Instr, x: _Floats, e_y: _Floats, w: Value) -> _Floats:
+    """dW as (taps, outputs that see an input channel, c_in)."""
     p = instr.params
     h, width, _ = e_y.shape
     bottom = max(0, (h - 1) * p["sh"] + p["kh"] - p["pt"] - x.shape[0])
@@ -141,18 +167,18 @@ def _channel_norms(instr: Instr, x: _Floats, e_y: _Floats, w: Value) -> _Floats:
     groups, c_in = p["groups"], x.shape[2]
     depthwise = groups > 1 and w.shape[2] == 1 and w.shape[0] == c_in
     errors = np.ascontiguousarray(e_y.reshape(h * width, groups, -1).transpose(1, 2, 0))
-    norms = np.zeros(c_in)
+    found = []
     for ky in range(p["kh"]):
         for kx in range(p["kw"]):
             rows = slice(ky, ky + (h - 1) * p["sh"] + 1, p["sh"])
             columns = slice(kx, kx + (width - 1) * p["sw"] + 1, p["sw"])
             taps = padded[rows, columns].reshape(h * width, c_in)
             if depthwise:
-                norms += (taps * e_y.reshape(h * width, c_in)).sum(axis=0) ** 2
+                found.append((taps * e_y.reshape(h * width, c_in)).sum(axis=0)[None])
                 continue
             inputs = taps.reshape(h * width, groups, -1).transpose(1, 0, 2)
-            norms += np.square(errors @ inputs).sum(axis=1).reshape(c_in)
-    return norms
+            found.append((errors @ inputs).transpose(1, 0, 2).reshape(-1, c_in))
+    return np.stack(found)
 
 
 def _with_fitted_head(graph: Graph, samples: Sequence[Sample]) -> Graph:

@@ -146,6 +146,20 @@ def test_degenerate_channel_has_no_constants() -> None:
         ({"bias_last": 99}, "between 0 and 7"),
         ({"bias": 3}, "unknown key 'bias'"),
         ({"fraction_bits": 5}, "0, 4 or 8"),
+        ({"fraction_bits": "8"}, "'fraction_bits' in a scheme must be"),
+        ({"fraction_bits": None}, "'fraction_bits' in a scheme must be"),
+        ({"bias_last": "3"}, "'bias_last' in a scheme must be"),
+        ({"bias_last": True}, "'bias_last' in a scheme must be"),
+        ({"bias_last": 1, "biases": ["b1.pw1"]}, "exclude each other"),
+        ({"biases": 5}, "'biases' in a scheme must be"),
+        ({"biases": "b1.pw1"}, "'biases' in a scheme must be"),
+        ({"biases": ["b1.pw1", "b1.pw1"]}, "'biases' in a scheme must be"),
+        ({"head": "no"}, "'head' in a scheme must be"),
+        ({"weights": ["b1.pw1"]}, "'weights' in a scheme must be"),
+        ({"weights": None}, "'weights' in a scheme must be"),
+        ({"weights": {"b1.pw1": [True]}}, "between 0 and 1"),
+        ({"weights": {"b1.pw1": 0.01}}, "is none"),
+        ({"weights": {"pool": "all"}}, "nothing to train"),
     ],
 )
 def test_t04_bad_plans_are_named_errors(data: dict[str, object], text: str) -> None:
@@ -153,7 +167,9 @@ def test_t04_bad_plans_are_named_errors(data: dict[str, object], text: str) -> N
         plan_from_dict(residual_network(), data, "scheme.json")
 
 
-@pytest.mark.parametrize("scheme", ["", "bias", "bias:x", "last:-1", "head:3", "none.json"])
+@pytest.mark.parametrize(
+    "scheme", ["", "bias", "bias:x", "last:-1", "last:²", "head:3", "none.json"]
+)
 def test_bad_scheme_names(scheme: str) -> None:
     with pytest.raises(InputError):
         resolve_scheme(residual_network(), scheme)

@@ -55,7 +55,11 @@ class Plan:
                     hint='set "head": true in the scheme and leave the layer out',
                 )
             if node.op not in ("conv2d", "linear"):
-                raise InputError(f"a layer of kind {node.op} has nothing to train", where=name)
+                raise InputError(
+                    f"a layer of kind {node.op} has nothing to train",
+                    where=name,
+                    hint="mcutrain inspect NET lists the layers",
+                )
         for name, channels in self.weights.items():
             _check_channels(graph, graph.node(name), channels)
 
@@ -82,6 +86,7 @@ def _check_channels(graph: Graph, node: Node, channels: tuple[int, ...]) -> None
             f"input channels must be ascending, without repeats, below {total}",
             where=node.name,
             why=f"got {_short(channels)}",
+            hint='"all" stands for every channel, a share such as 0.25 for the strongest ones',
         )
     groups = int(node.attrs.get("groups", 1))
     if groups > 1 and not is_depthwise(node) and len(channels) != total:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import json
 import math
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from mcutrain.compile import PREDICTOR, with_state
 from mcutrain.data import Dataset
 from mcutrain.engine.engine import Engine
 from mcutrain.errors import InputError
-from mcutrain.files import write_atomic
+from mcutrain.files import read_json, write_atomic
 from mcutrain.image.pack import pack
 from mcutrain.image.unpack import Image
 from mcutrain.ir.graph import Array, QParams
@@ -31,6 +33,9 @@ from mcutrain.quantize.inputs import to_int8
 
 Log = Callable[[Mapping[str, Any]], None]
 Encode = Callable[[Array], bytes]
+
+MAX_STEPS = 2**32 - 1  # the device counts them in 32 bits
+_MAX_RATE = float(np.finfo(np.float32).max)  # a device takes binary32
 
 
 @dataclass(frozen=True)
@@ -52,15 +57,34 @@ class Schedule:
     head_factor: float = 1.0
 
     def __post_init__(self) -> None:
+        hint = "usual rates are 0.001 to 0.1"
         for name, value in (("rate", self.rate), ("head-factor", self.head_factor)):
             if not (math.isfinite(value) and value >= 0):
-                raise InputError("must be finite and not negative", where=name, why=f"got {value}")
+                raise InputError(
+                    "must be finite and not negative", where=name, why=f"got {value}", hint=hint
+                )
+        for name, value in (("rate", self.rate), ("head-factor", self.rate * self.head_factor)):
+            if value > _MAX_RATE:
+                raise InputError(
+                    "the learning rate is too large for a device",
+                    where=name,
+                    why=f"{value:g} is no float32",
+                    hint=hint,
+                )
         if not 0 <= self.warmup <= 1:
             raise InputError(
-                "the warm-up is a share of the steps", where="warmup", why=f"got {self.warmup}"
+                "the warm-up is a share of the steps",
+                where="warmup",
+                why=f"got {self.warmup}",
+                hint="0 to 1, for example 0.1",
             )
-        if self.steps < 0:
-            raise InputError("there cannot be less than no steps", where="steps")
+        if not 0 <= self.steps <= MAX_STEPS:
+            raise InputError(
+                f"the number of steps must lie between 0 and {MAX_STEPS}",
+                where="steps",
+                why=f"got {self.steps}",
+                hint="--steps N, or fewer --epochs",
+            )
 
     def at(self, step: int) -> float:
         """The rate of step 0, 1, ..., steps - 1."""
@@ -107,6 +131,7 @@ def encoder(image: Image, data: Dataset) -> Encode:
             "data with one array a sample cannot feed a network with several inputs",
             where=data.name,
             why="its inputs are " + ", ".join(t.name for t in inputs),
+            hint="call mcutrain.link's Session from Python with the bytes of all inputs",
         )
     tensor = inputs[0]
     if data.shape != tensor.shape:
@@ -114,6 +139,7 @@ def encoder(image: Image, data: Dataset) -> Encode:
             "the samples have not the shape of the network's input",
             where=data.name,
             why=f"they are {data.shape} (height, width, channels), the input is {tensor.shape}",
+            hint=shape_hint(data.shape, tensor.shape),
         )
     if len(data.classes) > int(image.header["classes"]):
         raise InputError(
@@ -131,11 +157,22 @@ def encoder(image: Image, data: Dataset) -> Encode:
     return encode
 
 
-def order_of(samples: int, steps: int, seed: int) -> Array:
-    """Which sample each step trains on: a fresh shuffle an epoch."""
+def shape_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    """What gives samples (H, W, C) the shape of an input, where a data spec can."""
+    height, width, channels = wanted
+    if math.prod(given) == math.prod(wanted):
+        return f"csv and npz: ...?shape={height}x{width}x{channels}"
+    if channels in (1, 3) and given[2] in (1, 3):
+        gray = "&gray=1" if channels == 1 and given[2] == 3 else ""
+        return f"a folder of images: ...?size={height}x{width}{gray}"
+    return "mcutrain inspect shows the input; quantize the network with data of this shape"
+
+
+def order_of(samples: int, seed: int) -> Iterator[int]:
+    """Which sample each step trains on, without end: a fresh shuffle an epoch."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    epochs = max(1, -(-steps // samples))
-    return np.concatenate([rng.permutation(samples) for _ in range(epochs)])[:steps]
+    while True:
+        yield from map(int, rng.permutation(samples))
 
 
 def evaluate(device: Device, data: Dataset, encode: Encode) -> Iterator[tuple[int, Evaluation]]:
@@ -175,9 +212,8 @@ def train(
         A record of each step: its number from 0, sample, label, rate, seconds, and what the
         device says of it.
     """
-    order = order_of(len(data), schedule.steps, seed)
-    for step in range(start, schedule.steps):
-        index = int(order[step])
+    order = islice(order_of(len(data), seed), start, None)
+    for step, index in zip(range(start, schedule.steps), order, strict=False):
         rate = schedule.at(step)
         label = int(data.y[index])
         began = time.monotonic()
@@ -204,7 +240,8 @@ class Checkpoint:
         """Write state and step into a run folder, each whole or not at all."""
         name = f"state-{self.step}.bin"
         write_atomic(folder / name, self.state)
-        write_atomic(folder / "checkpoint.json", json.dumps({"step": self.step, "state": name}))
+        entry = {"step": self.step, "state": name, "crc32": zlib.crc32(self.state)}
+        write_atomic(folder / "checkpoint.json", json.dumps(entry))
         for old in folder.glob("state-*.bin"):
             if old.name != name:
                 old.unlink(missing_ok=True)
@@ -214,19 +251,27 @@ class Checkpoint:
         """The last checkpoint of a run folder.
 
         Raises:
-            InputError: there is none, or it cannot be read.
+            InputError: there is none, or it is damaged.
         """
         path = folder / "checkpoint.json"
+        hint = "start the run anew in another folder, without --resume"
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            return cls(int(data["step"]), (folder / str(data["state"])).read_bytes())
+            data = read_json(path)
+            step, name, crc = int(data["step"]), Path(str(data["state"])), int(data["crc32"])
+            state = (folder / name.name).read_bytes()
         except (OSError, ValueError, KeyError, TypeError) as error:
+            why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
             raise InputError(
-                "the run has no checkpoint",
-                where=str(path),
-                why=str(error),
-                hint="start the run anew in another folder, without --resume",
+                "the run has no checkpoint", where=str(path), why=why, hint=hint
             ) from error
+        if step < 0 or zlib.crc32(state) != crc:
+            raise InputError(
+                "the checkpoint is damaged",
+                where=str(folder / name.name),
+                why=f"step {step}, CRC {zlib.crc32(state):08x}, {path.name} says {crc:08x}",
+                hint=hint,
+            )
+        return cls(step, state)
 
 
 def calibrated(

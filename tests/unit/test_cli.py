@@ -163,6 +163,31 @@ def test_import_writes_a_network_once(cli: RunCli, tmp_path: Path, refdata: Path
     assert "already" in json.loads(text)["message"]
 
 
+def test_plan_of_a_published_network_has_the_publications_count(
+    cli: RunCli, tmp_path: Path, refdata: Path
+) -> None:
+    net = tmp_path / "fps.net.npz"
+    assert cli("import", refdata / "mcunet-5fps.pkl", "-o", net)[0] == 0
+    words = ("plan", net, "--scheme", "49kb", "--classes", 10)
+    code, out, _ = cli(*words, "--json")
+    assert code == 0
+    found = json.loads(out)["published"]
+    assert found["network"] == "mcunet-5fps"
+    assert found["bytes"]["total"] / 1024 == pytest.approx(49.8, abs=0.0501)  # as published
+    assert "As published for mcunet-5fps" in cli(*words)[1]
+
+
+def test_plan_of_an_own_network_has_none(cli: RunCli, net: Path) -> None:
+    assert "published" not in json.loads(cli("plan", net, "--json")[1])
+
+
+def test_scheme_help_names_published_schemes_and_the_file(cli: RunCli) -> None:
+    for command in ("plan", "pack", "bench"):
+        out = " ".join(cli(command, "--help")[1].replace("│", " ").split())
+        assert "49kb" in out
+        assert '{"bias_last": 4, "weights":' in out
+
+
 def test_plan_refuses_what_does_not_fit_with_numbers(cli: RunCli, net: Path) -> None:
     scheme = ("--scheme", "head")  # has nothing that could be made again
     _, out, _ = cli("plan", net, *scheme, "--json")

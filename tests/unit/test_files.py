@@ -108,7 +108,11 @@ def test_one_process_at_a_time_works_in_a_locked_folder(tmp_path: Path) -> None:
         child = "import sys, pathlib; from mcutrain.files import locked\n"
         child += "with locked(pathlib.Path(sys.argv[1])): pass"
         done = subprocess.run(
-            [sys.executable, "-c", child, str(tmp_path)], capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", child, str(tmp_path)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert "another process works in this folder" in done.stderr
     with locked(tmp_path):

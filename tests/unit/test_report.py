@@ -21,7 +21,7 @@ from mcutrain.ir.program import CompiledProgram, Instr
 from mcutrain.plan.scheme import resolve_scheme
 from mcutrain.report.accounting import cost_of, cost_to_dict, trained_parameters
 from mcutrain.report.html import describe_plan, program_of, render
-from mcutrain.report.log import IMAGE, LOG, RUN, LogWriter, Run, read_log
+from mcutrain.report.log import FORMAT, IMAGE, LOG, RUN, LogWriter, Run, read_log
 from mcutrain.report.plots import kind_of, smoothed
 
 
@@ -135,6 +135,7 @@ def make_run(folder: Path, steps: int) -> Run:
     image = pack(compiled())
     confusion = {"accuracy": 0.5, "correct": 2, "total": 4, "confusion": [[1] * 4] * 4}
     info: dict[str, Any] = {
+        "format": FORMAT,
         "settings": {"data": "<npz>", "test": None, "rate": 0.1, "steps": steps},
         "device": {"name": "host & co", "board": "host", "build": "00"},
         "before": confusion,
@@ -179,3 +180,45 @@ def test_measured_instructions_appear_beside_the_layers(tmp_path: Path) -> None:
     page = render(run, {"layers": rows})
     assert "77,777" in page
     assert "77,777" not in render(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("format", 2),
+        ("settings", {}),
+        ("settings", [1]),
+        ("before", {"accuracy": 1}),
+        ("after", {"accuracy": "x", "confusion": []}),
+        ("after", {"accuracy": 0.5, "confusion": [[1, 2]]}),
+        ("device", "board"),
+        ("stats", 3),
+    ],
+)
+def test_run_that_was_tampered_with_is_refused(tmp_path: Path, name: str, value: Any) -> None:
+    make_run(tmp_path, 2)
+    info = json.loads((tmp_path / RUN).read_text())
+    (tmp_path / RUN).write_text(json.dumps(info | {name: value}))
+    with pytest.raises(InputError, match="run cannot be read") as caught:
+        Run.load(tmp_path)
+    assert name in str(caught.value.why) or "settings" in str(caught.value.why)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "{", "[" * 100_000])
+def test_run_json_that_holds_something_else_is_refused(tmp_path: Path, text: str) -> None:
+    make_run(tmp_path, 0)
+    (tmp_path / RUN).write_text(text)
+    with pytest.raises(InputError):
+        Run.load(tmp_path)
+
+
+def test_record_without_its_numbers_is_named_by_its_line(tmp_path: Path) -> None:
+    make_run(tmp_path, 3)
+    lines = (tmp_path / LOG).read_text().splitlines()
+    lines[1] = json.dumps(json.loads(lines[1]) | {"loss": "x"})
+    (tmp_path / LOG).write_text("\n".join(lines))
+    with pytest.raises(InputError, match="log of the run is damaged") as caught:
+        Run.load(tmp_path)
+    assert str(caught.value.where).endswith("line 2")
+    assert "loss" in str(caught.value.why)

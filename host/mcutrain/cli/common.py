@@ -5,23 +5,28 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from mcutrain.devices import open_device
 from mcutrain.errors import InputError, UsageError
+from mcutrain.files import check_writable
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.serialize import load
 from mcutrain.link.session import Session
@@ -33,12 +38,19 @@ ROOT = Path(__file__).resolve().parents[3]
 _WIDTH = 160  # where there is no terminal, so that nothing is cut
 OUT = Console(width=None if sys.stdout.isatty() else _WIDTH)
 ERR = Console(stderr=True)
+_LINE_SECONDS = 10.0  # between lines of progress, where there is no terminal
+MAX_SEED = 2**32 - 1  # a device's random state is seeded with 32 bits
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Net = Annotated[str, typer.Argument(help="A quantised network: a file, or a name under models/.")]
+SCHEME_HELP = (
+    "What trains: head; bias:K or last:K, biases or all of the last K layers; full; a published "
+    "scheme (49kb, 74kb, ...) for a published network; or a JSON file such as "
+    '{"bias_last": 4, "weights": {"conv3": 0.25, "conv4": "all"}}.'
+)
 Scheme = Annotated[
     str,
-    typer.Option(help="What trains: head, bias:K, last:K, full, a published scheme, or a file."),
+    typer.Option(help=SCHEME_HELP),
 ]
 FractionBits = Annotated[
     int | None, typer.Option(help="Extra bits a trained weight keeps: 0, 4 or 8.")
@@ -50,8 +62,23 @@ DeviceName = Annotated[
     str,
     typer.Option(help="host, an emulated board (qemu:netduinoplus2, ...), or a serial port."),
 ]
-BoardId = Annotated[str, typer.Option("--board", help="A board of the board table.")]
-Data = Annotated[str, typer.Option(help="Samples, for example fashion-mnist:test?count=100.")]
+BoardId = Annotated[str, typer.Option("--board", help="A board; mcutrain boards lists them.")]
+DATA_HELP = (
+    "Samples: folder:DIR (one sub-folder a class), npz:FILE, csv:FILE, idx:IMAGES,LABELS or "
+    "fashion-mnist:test, with options: folder:DIR?size=32x32&count=100."
+)
+Data = Annotated[str, typer.Option(help=DATA_HELP)]
+
+
+def output_file(what: str) -> Any:
+    """The option -o of a file that is written at the end; refused at the start if it cannot be."""
+    return typer.Option("--output", "-o", help=what, callback=writable)
+
+
+def writable(path: Path | None) -> Path | None:
+    """As `check_writable`, for options."""
+    return None if path is None else check_writable(path)
+
 
 Size = str | None
 
@@ -66,7 +93,7 @@ def size_of(text: str | None, option: str) -> int | None:
         return None
     number, unit = text.rstrip("kKmM"), text[-1:].upper()
     factor = {"K": 1024, "M": 1024 * 1024}.get(unit, 1)
-    if not number.isdigit() or len(text) - len(number) > 1:
+    if not (number.isascii() and number.isdigit()) or len(text) - len(number) > 1:
         raise UsageError(f"'{text}' is no size", where=option, hint="bytes, or KiB as in 96K")
     return int(number) * factor
 
@@ -81,14 +108,41 @@ def show(as_json: bool, data: Mapping[str, Any], render: Callable[[], object]) -
 
 def table(title: str, *columns: str) -> Table:
     """An empty table; columns whose name starts with a space hold numbers."""
-    result = Table(title=title, title_justify="left", box=None, header_style="bold")
+    # Without a least width, rich breaks a title that is longer than the table is wide.
+    width = min(cell_len(Text.from_markup(title.strip()).plain), OUT.width)
+    result = Table(
+        title=title, title_justify="left", box=None, header_style="bold", min_width=width
+    )
     for name in columns:
         result.add_column(name.strip(), justify="right" if name.startswith(" ") else "left")
     return result
 
 
+class _Lines(Progress):
+    """Where no bar can be drawn: a line now and then, so that a log shows that work goes on."""
+
+    def __init__(self) -> None:
+        super().__init__(console=ERR, disable=True)
+        self._printed = time.monotonic()
+
+    def update(self, task_id: TaskID, **fields: Any) -> None:
+        """As `Progress.update`."""
+        super().update(task_id, **fields)
+        if time.monotonic() - self._printed < _LINE_SECONDS:
+            return
+        self._printed = time.monotonic()
+        task = self.tasks[self.task_ids.index(task_id)]
+        done = f"{task.description}: {task.completed:,.0f} of {task.total:,.0f}"
+        ERR.print(f"{done}  {task.fields['note']}", highlight=False, markup=False)
+
+
 def progress(quiet: bool) -> Progress:
-    """A progress bar on stderr; nothing is drawn with `quiet` or without a terminal."""
+    """A progress bar on stderr, without a terminal a line every ten seconds; with `quiet` nothing.
+
+    Its tasks have the field `note`.
+    """
+    if not quiet and not ERR.is_terminal:
+        return _Lines()
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -96,7 +150,7 @@ def progress(quiet: bool) -> Progress:
         TimeRemainingColumn(),
         TextColumn("{task.fields[note]}"),
         console=ERR,
-        disable=quiet or not ERR.is_terminal,
+        disable=quiet,
     )
 
 
@@ -144,6 +198,13 @@ def reference_data() -> Path | None:
     return path if path.is_dir() else None
 
 
+_READ_HINTS = {
+    "image": "mcutrain pack NET -o IMAGE makes one",
+    "state": "give a state that `mcutrain pull --state` wrote, or the folder of a run",
+    "benchmark": "mcutrain bench NET --json > FILE makes one",
+}
+
+
 def read_bytes(path: Path, what: str) -> bytes:
     """The contents of a file that the user named.
 
@@ -154,7 +215,10 @@ def read_bytes(path: Path, what: str) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InputError(
-            f"cannot read the {what}", where=str(path), why=error.strerror or str(error)
+            f"cannot read the {what}",
+            where=str(path),
+            why=error.strerror or str(error),
+            hint=_READ_HINTS.get(what, "check the path"),
         ) from error
 
 

@@ -22,8 +22,10 @@ from mcutrain.cli.common import (
     table,
 )
 from mcutrain.data import Dataset
-from mcutrain.image.unpack import unpack
+from mcutrain.errors import InputError
+from mcutrain.image.unpack import Image, unpack
 from mcutrain.link import Device
+from mcutrain.report.log import IMAGE, Run
 from mcutrain.trainer import Checkpoint, Encode, Evaluation, encoder, evaluate
 
 
@@ -44,7 +46,7 @@ def run(
     unpacked = unpack(content, str(image))
     samples = mcutrain.data.open(data)
     encode = encoder(unpacked, samples)
-    trained = None if state is None else read_state(state)
+    trained = None if state is None else read_state(state, unpacked)
     with open_with_image(device, image) as session:
         session.open(content)
         if trained is not None:
@@ -55,11 +57,42 @@ def run(
     show(as_json, result.to_dict() | {"classes": names}, lambda: _draw(result, names))
 
 
-def read_state(place: Path) -> bytes:
-    """The bytes of a trained state, from a file or from a run's last checkpoint."""
+def read_state(place: Path, image: Image) -> bytes:
+    """The bytes of a trained state of an image, from a file or from a run's last checkpoint.
+
+    Raises:
+        InputError: it cannot be read, or belongs to another image.
+    """
     if place.is_dir():
-        return Checkpoint.load(place).state
-    return read_bytes(place, "state")
+        run = unpack(Run.load(place).image, str(place / IMAGE))
+        if run.header["crc"] != image.header["crc"]:
+            raise InputError(
+                "the run trained another image",
+                where=str(place),
+                why=f"its image has CRC {run.header['crc']:08x}, this one "
+                f"{image.header['crc']:08x}",
+                hint=f"mcutrain eval {place / IMAGE} --state {place} --data DATA",
+            )
+        state = Checkpoint.load(place).state
+    else:
+        state = read_bytes(place, "state")
+    check_state(state, image, str(place))
+    return state
+
+
+def check_state(state: bytes, image: Image, where: str) -> None:
+    """Refuse a state that has not the size of the image's.
+
+    Raises:
+        InputError: the message says both sizes.
+    """
+    if len(state) != image.header["state_bytes"]:
+        raise InputError(
+            "the state does not belong to the image",
+            where=where,
+            why=f"it has {len(state):,} bytes, the image's {image.header['state_bytes']:,}",
+            hint="use the image that was trained: a run folder has it, image.mcti",
+        )
 
 
 def run_evaluation(

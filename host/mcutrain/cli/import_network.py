@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from mcutrain.cli.common import OUT, Json, show
+from mcutrain.cli.common import OUT, Json, output_file, show
 from mcutrain.frontends.detect import import_network
 from mcutrain.ir.serialize import network_hash, save
 
 
 def run(
     file: Annotated[Path, typer.Argument(help="An int8 TFLite file or a published pickle.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="NAME.net.npz to write.")],
+    output: Annotated[Path, output_file("NAME.net.npz to write.")],
     as_json: Json = False,
 ) -> None:
     """Read an int8 network as it is; its format is recognised by its content.

@@ -6,17 +6,20 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from mcutrain.cli.process import STOPPING
+
 
 class Stopper:
-    """While it is open, a first SIGINT or SIGTERM sets `wanted`; a second one stops at once."""
+    """While it is open, a first stopping signal sets `wanted`; a second stops at once."""
 
     def __init__(self) -> None:
         self.wanted = False
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._handle)
+        for number in (signal.SIGINT, *STOPPING):
+            if signal.getsignal(number) != signal.SIG_IGN:
+                self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
-import os
+import shlex
 import sys
 import traceback
 
@@ -31,8 +33,10 @@ from mcutrain.cli import (
     train,
 )
 from mcutrain.cli.common import ERR
+from mcutrain.cli.process import drop_output, prepare
 from mcutrain.errors import (
     EXIT_CODES,
+    InputError,
     InternalError,
     InterruptedRunError,
     McutrainError,
@@ -71,6 +75,7 @@ for _name, _run in (
     ("demo", demo.run),
 ):
     app.command(_name, epilog=_CODES)(_run)
+_COMMANDS = [command.name for command in app.registered_commands]
 
 
 def _version(wanted: bool) -> None:
@@ -90,21 +95,46 @@ def _options(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit with its code; errors go to stderr, or to stdout with `--json`."""
+    prepare()
     words = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         outcome = _run_command(words)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read our output has seen enough. Python would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read our output has seen enough
+        drop_output()
         sys.exit(0)
+    except OSError as error:
+        outcome = _cannot_print(error)
     if isinstance(outcome, int):
         sys.exit(outcome)
-    if "--json" in words:
-        sys.stdout.write(json.dumps(outcome.as_dict(), indent=2) + "\n")
-    else:
-        ERR.print(f"[bold red]error:[/] {escape(str(outcome))}", highlight=False, soft_wrap=True)
+    _report(_completed(outcome, words), "--json" in words)
     sys.exit(outcome.exit_code)
+
+
+def _report(error: McutrainError, as_json: bool) -> None:
+    try:
+        if as_json:
+            sys.stdout.write(json.dumps(error.as_dict(), indent=2) + "\n")
+            sys.stdout.flush()
+            return
+    except OSError:
+        pass  # stderr may still be read
+    with contextlib.suppress(OSError):
+        ERR.print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+    drop_output()
+
+
+def _completed(error: McutrainError, words: list[str]) -> McutrainError:
+    """The error with a place and a next command, should its author have had none to name."""
+    command = " ".join(["mcutrain", *words[:1]]) if words[0] in _COMMANDS else "mcutrain"
+    error.where = error.where or command
+    if error.hint is None:
+        error.hint = (
+            f"run the same command again: {shlex.join(['mcutrain', *words])}"
+            if isinstance(error, InterruptedRunError)
+            else f"{command} --help shows what it takes, with an example"
+        )
+    return error
 
 
 def _run_command(words: list[str]) -> McutrainError | int:
@@ -117,20 +147,42 @@ def _run_command(words: list[str]) -> McutrainError | int:
         return _stopped()
     except typer.TyperException as error:
         # Only its sub-classes, which typer does not export, know the option's name.
-        message = getattr(error, "format_message", error.__str__)()
-        return UsageError(message, hint="mcutrain --help lists commands and options")
+        return UsageError(getattr(error, "format_message", error.__str__)())
     except SystemExit:
         # So typer ends when nobody reads our output any more.
         raise BrokenPipeError from None
-    except Exception as error:
-        traceback.print_exc()
-        return InternalError(
-            f"{type(error).__name__}: {error}",
-            why="this is a defect of mcutrain, not of your input",
-            hint="please report it with the lines above",
+    except MemoryError as error:
+        return InputError(
+            "this machine has too little memory for it",
+            why=str(error) or None,
+            hint="take fewer samples (...?count=N), a smaller network or fewer classes",
         )
+    except OSError as error:
+        if error.filename is None and error.errno in (errno.ENOSPC, errno.EIO):
+            return _cannot_print(error)
+        return _defect(error)
+    except Exception as error:
+        return _defect(error)
     return _stopped() if code == _CTRL_C else int(code)
 
 
+def _defect(error: Exception) -> McutrainError:
+    traceback.print_exc()
+    return InternalError(
+        f"{type(error).__name__}: {error}",
+        why="this is a defect of mcutrain, not of your input",
+        hint="please report it with the lines above",
+    )
+
+
+def _cannot_print(error: OSError) -> McutrainError:
+    return InputError(
+        "cannot write the output",
+        where="standard output",
+        why=error.strerror or str(error),
+        hint="check that there is room where it goes",
+    )
+
+
 def _stopped() -> McutrainError:
-    return InterruptedRunError("stopped", why="by the user (Ctrl-C)")
+    return InterruptedRunError("stopped", why="by the user (Ctrl-C) or a signal")

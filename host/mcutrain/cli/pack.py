@@ -14,6 +14,7 @@ import mcutrain.data
 from mcutrain.boards.budgets import fit, room_on
 from mcutrain.boards.table import get_board
 from mcutrain.cli.common import (
+    MAX_SEED,
     OUT,
     Classes,
     FractionBits,
@@ -22,6 +23,7 @@ from mcutrain.cli.common import (
     Scheme,
     kib,
     load_network,
+    output_file,
     show,
 )
 from mcutrain.cli.fits import check_fit
@@ -41,7 +43,7 @@ CALIBRATION_SAMPLES = 64
 
 def run(
     net: Net,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The image to write.")],
+    output: Annotated[Path, output_file("The image to write.")],
     scheme: Scheme = "last:3",
     fraction_bits: FractionBits = None,
     classes: Classes = None,
@@ -52,7 +54,9 @@ def run(
     board: Annotated[
         str | None, typer.Option(help="Make the image fit into this board, or refuse it.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random bits in training.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the random bits in training.")
+    ] = 0,
     exact: Annotated[
         bool, typer.Option("--exact", help="Lay memory out with OR-tools (extra solver).")
     ] = False,

@@ -13,6 +13,7 @@ from mcutrain.boards.budgets import Fit, fit, room_on
 from mcutrain.boards.table import Board, get_board
 from mcutrain.cli.common import (
     OUT,
+    SCHEME_HELP,
     BoardId,
     Classes,
     FractionBits,
@@ -21,6 +22,7 @@ from mcutrain.cli.common import (
     Size,
     kib,
     load_network,
+    output_file,
     show,
     size_of,
     table,
@@ -29,6 +31,7 @@ from mcutrain.cli.fits import check_fit
 from mcutrain.cli.plan_auto import write_scheme
 from mcutrain.cli.plan_choices import list_choices
 from mcutrain.cli.plan_ladder import show_ladder
+from mcutrain.cli.plan_published import draw_published, published
 from mcutrain.compile import compile_program
 from mcutrain.errors import UsageError
 from mcutrain.image.pack import pack
@@ -66,10 +69,7 @@ def run(
     net: Net,
     scheme: Annotated[
         str | None,
-        typer.Option(
-            help="What trains: head, bias:K, last:K, full, a published scheme, or a file; "
-            f"{DEFAULT_SCHEME} without --ram."
-        ),
+        typer.Option(help=f"{SCHEME_HELP} {DEFAULT_SCHEME} without --ram."),
     ] = None,
     fraction_bits: FractionBits = None,
     classes: Classes = None,
@@ -79,9 +79,7 @@ def run(
     ] = None,
     fast_ram: FastRam = None,
     auto: Auto = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The scheme file that --auto writes.")
-    ] = None,
+    output: Annotated[Path | None, output_file("The scheme file that --auto writes.")] = None,
     waterfall: Annotated[
         bool, typer.Option("--waterfall", help="What each step of saving memory saves.")
     ] = False,
@@ -107,17 +105,18 @@ def run(
     if auto is not None and output is not None:
         room = room_on(target, there)
         scheme = write_scheme(graph, auto, room, fraction_bits, output, quiet=as_json)
+    wanted = DEFAULT_SCHEME if scheme is None else scheme
     if waterfall:
-        plan = resolve_scheme(graph, scheme or DEFAULT_SCHEME, fraction_bits)
-        show_ladder(graph, plan, scheme or DEFAULT_SCHEME, as_json)
+        plan = resolve_scheme(graph, wanted, fraction_bits)
+        show_ladder(graph, plan, wanted, as_json)
     elif there is not None and scheme is None:
         list_choices(graph, target, there, fraction_bits, as_json)
     else:
-        plan = resolve_scheme(graph, scheme or DEFAULT_SCHEME, fraction_bits)
+        plan = resolve_scheme(graph, wanted, fraction_bits)
         sram = Sram(
             target, target.ram.size if there is None else there, size_of(fast_ram, "--fast-ram")
         )
-        _show_scheme(graph, scheme or DEFAULT_SCHEME, plan, sram, exact, as_json)
+        _show_scheme(graph, wanted, plan, sram, exact, as_json)
 
 
 def _check_options(
@@ -181,7 +180,16 @@ def _show_scheme(
         "memory": memory_to_dict(compiled),
         "banks": [] if banks is None else _banks_to_dict(banks),
     }
-    show(as_json, data, lambda: _draw(compiled, cost, fits, sram.board, banks))
+    found = published(graph, plan)
+    if found is not None:
+        data["published"] = found
+
+    def draw() -> None:
+        _draw(compiled, cost, fits, sram.board, banks)
+        if found is not None:
+            draw_published(found, cost.pool)
+
+    show(as_json, data, draw)
 
 
 def _banks_to_dict(plan: BankPlan) -> list[dict[str, Any]]:

@@ -9,7 +9,8 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from mcutrain.cli.common import OUT, Json, load_network, read_bytes, show
+from mcutrain.cli.common import OUT, Json, load_network, output_file, read_bytes, show, writable
+from mcutrain.cli.evaluate import check_state
 from mcutrain.devices import open_device
 from mcutrain.errors import InputError, UsageError
 from mcutrain.files import write_atomic
@@ -19,7 +20,7 @@ from mcutrain.ir.serialize import network_hash, save
 from mcutrain.passes.lift import lift
 from mcutrain.plan.head import fresh_head
 from mcutrain.plan.scheme import plan_from_dict
-from mcutrain.report.log import Run
+from mcutrain.report.log import IMAGE, Run
 from mcutrain.trainer import Checkpoint
 
 _NUMPY = {"s8": "i1", "s32": "<i4", "f32": "<f4"}
@@ -30,12 +31,13 @@ def run(
         Path, typer.Argument(help="The folder of a run; or, with --device, the image it runs.")
     ],
     net: Annotated[str, typer.Option(help="The network that the image was packed from.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The network file to write.")],
+    output: Annotated[Path, output_file("The network file to write.")],
     device: Annotated[
         str | None, typer.Option(help="Read the state of a device that runs now.")
     ] = None,
     state_out: Annotated[
-        Path | None, typer.Option("--state", help="Write the bytes of the state, too.")
+        Path | None,
+        typer.Option("--state", help="Write the bytes of the state, too.", callback=writable),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -47,12 +49,14 @@ def run(
     Example: mcutrain pull run --net demo -o trained.net.npz
     """
     if device is None:
-        image = unpack(Run.load(source).image, str(source))
+        image = unpack(Run.load(source).image, str(source / IMAGE))
         checkpoint = Checkpoint.load(source)
         state, steps = checkpoint.state, checkpoint.step
     else:
+        _check_keeps_state(device)
         image = unpack(read_bytes(source, "image"), str(source))
         state, steps = _read_device(device, image)
+    check_state(state, image, str(source) if device is None else device)
     graph = matching_network(net, image)
     trained = lift(graph, plan_from_dict(graph, image.metadata["plan"], net), arrays(image, state))
     save(trained, output)
@@ -72,13 +76,16 @@ def run(
     )
 
 
-def _read_device(device: str, image: Image) -> tuple[bytes, int]:
+def _check_keeps_state(device: str) -> None:
     if device == "host" or device.startswith("qemu:"):
         raise UsageError(
             "an emulated device ends with the run and keeps no state",
             where=device,
             hint="mcutrain pull RUN: the run folder has the last state",
         )
+
+
+def _read_device(device: str, image: Image) -> tuple[bytes, int]:
     with open_device(device) as session:
         step = session.info.step
         opened = session.attach()
@@ -109,20 +116,12 @@ def matching_network(net: str, image: Image) -> Graph:
         where=net,
         why=f"the image names {image.metadata['network']['name']} {wanted.hex()}, this is "
         f"{graph.name} {network_hash(graph).hex()}",
+        hint="give --net the network file that the image was packed from",
     )
 
 
 def arrays(image: Image, state: bytes) -> dict[str, Array]:
-    """The trained values of a state by name; what is packed (fractions) is left out.
-
-    Raises:
-        InputError: the state has not the size of the image's.
-    """
-    if len(state) != image.header["state_bytes"]:
-        raise InputError(
-            "the state does not belong to the image",
-            why=f"it has {len(state)} bytes, the image's {image.header['state_bytes']}",
-        )
+    """The trained values of a state by name; what is packed (fractions) is left out."""
     return {
         t.name: np.frombuffer(
             state, _NUMPY[t.dtype], t.shape[0] * t.shape[1] * t.shape[2], t.offset

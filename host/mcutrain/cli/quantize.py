@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 import mcutrain.data
-from mcutrain.cli.common import OUT, ROOT, Data, Json, show, table
+from mcutrain.cli.common import OUT, ROOT, Data, Json, output_file, show, table
 from mcutrain.compile import compile_program
 from mcutrain.data import Dataset
 from mcutrain.engine.engine import Engine
@@ -34,9 +34,9 @@ def run(
         str, typer.Argument(help="MODULE:FUNCTION or FILE.py:FUNCTION that returns the module.")
     ],
     data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="NAME.net.npz to write.")],
+    output: Annotated[Path, output_file("NAME.net.npz to write.")],
     name: Annotated[str | None, typer.Option(help="The network's name.")] = None,
-    count: Annotated[int, typer.Option(help="Samples to calibrate with.")] = 256,
+    count: Annotated[int, typer.Option(min=1, help="Samples to calibrate with.")] = 256,
     method: Annotated[str, typer.Option(help="Ranges by mse, percentile or minmax.")] = "mse",
     as_json: Json = False,
 ) -> None:

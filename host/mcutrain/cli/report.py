@@ -9,18 +9,16 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from mcutrain.cli.common import OUT, Json, read_bytes, show
+from mcutrain.cli.common import OUT, Json, output_file, read_bytes, show
 from mcutrain.errors import InputError
 from mcutrain.files import write_atomic
-from mcutrain.report.html import render
+from mcutrain.report.html import PHASES, render
 from mcutrain.report.log import Run
 
 
 def run(
     folder: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path(
-        "report.html"
-    ),
+    output: Annotated[Path, output_file("The HTML file to write.")] = Path("report.html"),
     bench: Annotated[
         Path | None,
         typer.Option(help="What `mcutrain bench --json` printed for the same image."),
@@ -46,10 +44,24 @@ def read_bench(path: Path) -> dict[str, Any]:
     Raises:
         InputError: it is not that.
     """
+    hint = "mcutrain bench NET --json > FILE makes one"
     try:
         data = json.loads(read_bytes(path, "benchmark"))
-    except ValueError as error:
-        raise InputError("this is not JSON", where=str(path), why=str(error)) from error
-    if not isinstance(data, dict) or "layers" not in data:
-        raise InputError("this is not what `mcutrain bench --json` prints", where=str(path))
-    return data
+    except (ValueError, RecursionError) as error:
+        raise InputError("this is not JSON", where=str(path), why=str(error), hint=hint) from error
+    rows = data.get("layers") if isinstance(data, dict) else None
+    if not isinstance(rows, list) or not all(_is_row(row) for row in rows):
+        raise InputError(
+            "this is not what `mcutrain bench --json` prints", where=str(path), hint=hint
+        )
+    result: dict[str, Any] = data
+    return result
+
+
+def _is_row(row: object) -> bool:
+    return (
+        isinstance(row, dict)
+        and isinstance(row.get("layer"), str)
+        and row.get("phase") in PHASES
+        and isinstance(row.get("instructions"), int)
+    )

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 import mcutrain.data
 from mcutrain.cli.common import (
     ERR,
+    MAX_SEED,
     OUT,
     DeviceName,
     Json,
@@ -23,7 +26,10 @@ from mcutrain.cli.common import (
 from mcutrain.cli.interrupt import Stopper
 from mcutrain.cli.work import Settings, Work, fresh_folder, settings_of
 from mcutrain.errors import UsageError
+from mcutrain.files import locked, make_folder
+from mcutrain.link.wire import Place
 from mcutrain.report.log import IMAGE, Run
+from mcutrain.trainer import MAX_STEPS
 
 
 def run(
@@ -39,8 +45,11 @@ def run(
     ] = None,
     device: DeviceName = "host",
     rate: Annotated[float, typer.Option(help="Highest learning rate.")] = 0.01,
-    steps: Annotated[int | None, typer.Option(help="Training steps, one sample each.")] = None,
-    epochs: Annotated[int, typer.Option(help="Passes over the data, if no --steps.")] = 1,
+    steps: Annotated[
+        int | None,
+        typer.Option(min=0, max=MAX_STEPS, help="Training steps, one sample each."),
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=0, help="Passes over the data, if no --steps.")] = 1,
     warmup: Annotated[float, typer.Option(help="Share of steps in which the rate rises.")] = 0.1,
     constant: Annotated[
         bool, typer.Option("--constant", help="Keep the rate after it has risen (no cosine).")
@@ -48,7 +57,9 @@ def run(
     head_factor: Annotated[
         float, typer.Option(help="The classifier's rate is this many times as high.")
     ] = 1.0,
-    seed: Annotated[int, typer.Option(help="Seed of the order and of the random bits.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the order and of the random bits.")
+    ] = 0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in --out, with its settings.")
     ] = False,
@@ -64,34 +75,39 @@ def run(
     --test fashion-mnist:test?count=300 --device qemu:netduinoplus2 --out run
     """
     if resume:
-        if image is not None or data is not None:
+        if any(given is not None for given in (image, data, test, steps)):
             raise UsageError(
                 "--resume takes image, data and settings from the run folder",
-                hint=f"mcutrain train --resume --out {out} --device {device}",
+                hint=shlex.join(
+                    ["mcutrain", "train", "--resume", "--out", str(out), "--device", device]
+                ),
             )
         info = _resume(out, device, as_json)
     else:
         if image is None or data is None:
             raise UsageError("training needs an image and --data", hint="mcutrain train --help")
+        content = read_bytes(image, "image")
         count = steps if steps is not None else epochs * len(mcutrain.data.open(data))
         settings = Settings(data, test, rate, count, warmup, not constant, head_factor, seed)
-        info = _start(read_bytes(image, "image"), settings, out, device, as_json)
+        info = _start(content, str(image), settings, out, device, as_json)
     show(as_json, info, lambda: _draw(info, out))
 
 
 def _start(
-    image: bytes, settings: Settings, out: Path, device: str, quiet: bool
+    image: bytes, name: str, settings: Settings, out: Path, device: str, quiet: bool
 ) -> Mapping[str, Any]:
     with Stopper() as stopper:
-        work = Work(image, settings, out, device, stopper, quiet)
-        fresh_folder(out, image)
-        with open_with_image(device, out / IMAGE) as session:
-            return work.start(session)
+        work = Work(image, settings, out, device, stopper, quiet, name)
+        with locked(make_folder(out)):
+            fresh_folder(out, image)
+            with open_with_image(device, out / IMAGE) as session:
+                return work.start(session)
 
 
 def _resume(out: Path, device: str, quiet: bool) -> Mapping[str, Any]:
-    before = Run.load(out)
-    with Stopper() as stopper:
+    # What is no folder, `Run.load` refuses.
+    with Stopper() as stopper, locked(out) if out.is_dir() else nullcontext():
+        before = Run.load(out)
         work = Work(before.image, settings_of(before), out, device, stopper, quiet)
         with open_with_image(device, out / IMAGE) as session:
             return work.resume(session, before.info)
@@ -99,12 +115,22 @@ def _resume(out: Path, device: str, quiet: bool) -> Mapping[str, Any]:
 
 def _draw(info: Mapping[str, Any], out: Path) -> None:
     stats, settings = info["stats"], info["settings"]
-    grid = table(f"run {out}", "what", " value")
+    with_image = info["device"]["image"]["place"] == Place.SRAM
+    grid = table(f"run {escape(str(out))}", "what", " value")
     for name in ("before", "after"):
         if name in info:
             grid.add_row(f"accuracy {name}", f"{info[name]['accuracy']:.1%}")
     grid.add_row("steps", f"{settings['steps']:,}")
-    for name in ("pool_planned", "pool_used", "stack_used", "saturated", "damaged"):
-        grid.add_row(name.replace("_", " "), f"{stats[name]:,}")
+    pool = "SRAM: pool, image included" if with_image else "SRAM: pool"
+    for label, name in (
+        (f"{pool}, planned", "pool_planned"),
+        (f"{pool}, used", "pool_used"),
+        ("SRAM: stack, used", "stack_used"),
+        ("values that saturated", "saturated"),
+        ("frames damaged on the link", "damaged"),
+    ):
+        grid.add_row(label, f"{stats[name]:,}")
     OUT.print(grid)
+    if "after" not in info:
+        ERR.print("accuracy was not measured: --test DATA does that", highlight=False)
     ERR.print(f"next: mcutrain report {shlex.quote(str(out))} -o report.html", highlight=False)

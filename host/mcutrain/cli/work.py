@@ -6,20 +6,20 @@ import json
 import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import mcutrain.data
 from mcutrain.cli.common import progress
-from mcutrain.cli.evaluate import run_evaluation
+from mcutrain.cli.evaluate import check_state, run_evaluation
 from mcutrain.cli.interrupt import Stopper
 from mcutrain.data import Dataset
 from mcutrain.errors import InputError, InterruptedRunError, LinkError
 from mcutrain.files import make_folder, write_atomic
-from mcutrain.image.unpack import unpack
+from mcutrain.image.unpack import Image, unpack
 from mcutrain.link.session import Session
-from mcutrain.report.log import IMAGE, LOG, RUN, LogWriter, Run
+from mcutrain.report.log import FORMAT, IMAGE, LOG, RUN, LogWriter, Run
 from mcutrain.trainer import Checkpoint, Encode, Schedule, encoder, train
 
 _SAVE_SECONDS = 10.0
@@ -60,6 +60,7 @@ class Work:
         device: the device's name, for run.json and messages.
         stopper: asked between steps whether to stop.
         quiet: draw no progress bar.
+        name: the image's file, for errors; without, the one in the run folder.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Work:
         device: str,
         stopper: Stopper,
         quiet: bool,
+        name: str = "",
     ) -> None:
         self._bytes = image
         self._settings = settings
@@ -78,14 +80,14 @@ class Work:
         self._device = device
         self._stopper = stopper
         self._quiet = quiet
-        self._info: dict[str, Any] = {"format": 1, "settings": asdict(settings)}
-        unpacked = unpack(image, str(out))
+        self._info: dict[str, Any] = {"format": FORMAT, "settings": asdict(settings)}
+        self._image = unpack(image, name or str(out / IMAGE))
         self._data = mcutrain.data.open(settings.data)
-        self._encode = encoder(unpacked, self._data)
+        self._encode = encoder(self._image, self._data)
         self._test: tuple[Dataset, Encode] | None = None
         if settings.test is not None:
             test = mcutrain.data.open(settings.test)
-            self._test = (test, encoder(unpacked, test))
+            self._test = (test, encoder(self._image, test))
 
     def start(self, session: Session) -> Mapping[str, Any]:
         """Run from the first step on; returns what run.json holds then."""
@@ -99,7 +101,14 @@ class Work:
 
     def resume(self, session: Session, info: Mapping[str, Any]) -> Mapping[str, Any]:
         """Go on after the last checkpoint; `info` is the run.json of the earlier part."""
-        checkpoint = Checkpoint.load(self._out)
+        checkpoint = checkpoint_of(self._out, self._image)
+        if checkpoint.step > self._schedule.steps:
+            raise InputError(
+                "the checkpoint is from behind the end of the run",
+                where=str(self._out),
+                why=f"step {checkpoint.step} of {self._schedule.steps}",
+                hint="start the run anew in another folder, without --resume",
+            )
         opened = session.open(self._bytes)
         session.write_state(checkpoint.state)
         self._info = {**info, "device": {"name": self._device} | asdict(opened)}
@@ -194,14 +203,35 @@ def settings_of(run: Run) -> Settings:
     Raises:
         InputError: another version of mcutrain wrote them.
     """
-    try:
-        return Settings(**run.info["settings"])
-    except (KeyError, TypeError) as error:
+    given = run.info["settings"]
+    numbers = (int, float)
+    kinds: dict[str, Any] = {"data": str, "test": (str, type(None)), "cosine": bool}
+    kinds |= {"steps": int, "seed": int}
+    names = {field.name for field in fields(Settings)}
+    wrong = sorted(
+        name
+        for name in names | set(given)
+        if name not in names & set(given) or not isinstance(given[name], kinds.get(name, numbers))
+    )
+    if wrong:
         raise InputError(
             "the settings of the run cannot be read",
             where=str(run.folder / RUN),
-            why=f"{type(error).__name__}: {error}",
-        ) from error
+            why=f"'{wrong[0]}' is {given.get(wrong[0], 'absent')!r}",
+            hint="it is damaged, or another version of mcutrain wrote it: train anew",
+        )
+    return Settings(**given)
+
+
+def checkpoint_of(folder: Path, image: Image) -> Checkpoint:
+    """The last checkpoint of a run folder, which must be one of the image.
+
+    Raises:
+        InputError: there is none, it is damaged, or of another image.
+    """
+    checkpoint = Checkpoint.load(folder)
+    check_state(checkpoint.state, image, str(folder))
+    return checkpoint
 
 
 class _Bar:

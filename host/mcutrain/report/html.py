@@ -15,7 +15,7 @@ from mcutrain.ir.program import Instr, Program, Value
 from mcutrain.report import plots
 from mcutrain.report.log import Run
 
-_PHASES = (FORWARD, DX, DW, REST)
+PHASES = (FORWARD, DX, DW, REST)
 _PHASE_COLORS = {FORWARD: "#60a5fa", DX: "#f97316", DW: "#10b981"}
 
 _STYLE = """
@@ -204,24 +204,24 @@ def _layers(image: Image, bench: Mapping[str, Any] | None) -> str:
     program = program_of(image)
     work: dict[str, dict[str, int]] = {}
     for instr in program.instrs:
-        row = work.setdefault(instr.layer, dict.fromkeys(_PHASES, 0))
+        row = work.setdefault(instr.layer, dict.fromkeys(PHASES, 0))
         row[phase(instr)] += macs(program, instr)
     spent: dict[str, dict[str, int]] = {}
     for measured in (bench or {}).get("layers", []):
-        phases = spent.setdefault(measured["layer"], dict.fromkeys(_PHASES, 0))
+        phases = spent.setdefault(measured["layer"], dict.fromkeys(PHASES, 0))
         phases[measured["phase"]] += measured["instructions"]
     shown = spent if spent.keys() == work.keys() else {}
     sizes = shown or work
     most = max((sum(row.values()) for row in sizes.values()), default=0) or 1
-    heads = [p.partition(" ")[0] for p in _PHASES[:3]]
+    heads = [p.partition(" ")[0] for p in PHASES[:3]]
     columns = ["layer", *(f" MACs {p}" for p in heads)]
     columns += [*(f" instr. {p}" for p in heads), " MAC/instr."] if shown else []
     rows = []
     for layer, counts in work.items():
-        cells: list[object] = [layer, *(counts[p] or None for p in _PHASES[:3])]
+        cells: list[object] = [layer, *(counts[p] or None for p in PHASES[:3])]
         if shown:
             used = shown[layer]
-            cells += [used[p] or None for p in _PHASES[:3]]
+            cells += [used[p] or None for p in PHASES[:3]]
             total, all_used = sum(counts.values()), sum(used.values())
             cells.append(f"{total / all_used:.3f}" if total and all_used else None)
         rows.append([*cells, _bar(sizes[layer], most)])

@@ -9,9 +9,16 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from mcutrain.errors import InputError
-from mcutrain.files import cannot_write, write_atomic
+from mcutrain.files import cannot_write, read_json, write_atomic
 
 RUN, LOG, IMAGE = "run.json", "log.jsonl", "image.mcti"
+FORMAT = 1  # of run.json
+
+# What every record of a step has.
+_NUMBERS = (
+    *("number", "label", "predicted", "loss", "rate", "seconds"),
+    *("saturated", "ticks_forward", "ticks_backward"),
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,7 @@ class Run:
             InputError: it is none, or is damaged.
         """
         try:
-            info = json.loads((folder / RUN).read_text(encoding="utf-8"))
+            info = read_json(folder / RUN)
             image = (folder / IMAGE).read_bytes()
         except (OSError, ValueError) as error:
             raise InputError(
@@ -46,7 +53,59 @@ class Run:
                 why=str(error),
                 hint="mcutrain train IMAGE --data DATA --out RUN makes one",
             ) from error
-        return cls(folder, info, tuple(read_log(folder / LOG)), image)
+        if why := _lacks(info):
+            raise InputError(
+                "the run cannot be read",
+                where=str(folder / RUN),
+                why=why,
+                hint="it is damaged, or another version of mcutrain wrote it: train anew",
+            )
+        return cls(folder, info, tuple(_checked(read_log(folder / LOG), folder / LOG)), image)
+
+
+def _lacks(info: Any) -> str | None:
+    """What makes the contents of a run.json unusable."""
+    if not isinstance(info, dict):
+        return "it holds no JSON object"
+    if info.get("format") != FORMAT:
+        return f"its format is {info.get('format')!r}, expected {FORMAT}"
+    settings = info.get("settings")
+    if not isinstance(settings, dict) or not isinstance(settings.get("data"), str):
+        return "it names no data ('settings')"
+    for name in ("before", "after"):
+        if name in info and not _is_evaluation(info[name]):
+            return f"'{name}' is no evaluation"
+    for name in ("device", "stats"):
+        if name in info and not isinstance(info[name], dict):
+            return f"'{name}' is no object"
+    return None
+
+
+def _is_evaluation(data: Any) -> bool:
+    if not isinstance(data, dict) or not _is_number(data.get("accuracy")):
+        return False
+    rows = data.get("confusion")
+    return isinstance(rows, list) and all(
+        isinstance(row, list) and len(row) == len(rows) and all(map(_is_number, row))
+        for row in rows
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _checked(records: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
+    for line, record in enumerate(records, 1):
+        wrong = [name for name in _NUMBERS if not _is_number(record.get(name))]
+        if wrong:
+            raise InputError(
+                "the log of the run is damaged",
+                where=f"{path}, line {line}",
+                why=f"'{wrong[0]}' is {record.get(wrong[0])!r}, no number",
+                hint="delete this line and those behind it",
+            )
+    return records
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
@@ -61,7 +120,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     for line in lines:
         try:
             record = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             break  # the process was killed while it wrote this line
         if not isinstance(record, dict):
             break

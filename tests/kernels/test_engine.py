@@ -129,7 +129,7 @@ def _with_weights(engine: Engine, weights: np.ndarray) -> None:
 def _diverges(engine: Engine, sample: bytes, label: int) -> None:
     before = engine.state
     for _ in range(2):
-        with pytest.raises(DivergedError, match="smaller --lr"):
+        with pytest.raises(DivergedError, match="smaller --rate"):
             engine.train(sample, label, 0.05, 0.02)
         assert engine.state == before
 

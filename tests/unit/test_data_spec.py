@@ -105,3 +105,78 @@ def test_missing_files_name_the_file(tmp_path: Path) -> None:
         with pytest.raises(McutrainError) as caught:
             data.open(f"{source}:{tmp_path / 'absent'}")
         assert str(caught.value.where) == str(tmp_path / "absent")
+
+
+def test_range_turns_pixels_into_real_numbers(file: str) -> None:
+    x = data.open(f"{file}?count=2&range=-1,1").x
+    assert x.dtype == np.float32
+    np.testing.assert_allclose(x.ravel(), [-1, -1 + 2 / 255], atol=1e-6)
+    with pytest.raises(InputError, match="only pixels"):
+        data.open(f"{file}?range=-1,1&range=0,1")
+
+
+def test_windows_of_steps_and_channels_get_a_shape(tmp_path: Path) -> None:
+    x = np.arange(2 * 4 * 3, dtype=np.float32).reshape(2, 4, 3)
+    np.savez(tmp_path / "w.npz", x=x, y=[0, 1])
+    got = data.open(f"npz:{tmp_path}/w.npz?shape=4x1x3")
+    assert got.shape == (4, 1, 3)
+    np.testing.assert_array_equal(got.x.reshape(2, 4, 3), x)
+    with pytest.raises(InputError, match="cannot be given the shape"):
+        data.open(f"npz:{tmp_path}/w.npz?shape=4x1x2")
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"x": np.float32(3), "y": np.int64(1)},
+        {"x": np.zeros((3, 2)), "y": np.int64(1)},
+        {"x": np.zeros((3, 2)), "y": np.array([0, 1, 10**9])},
+        {"x": np.zeros((3, 2)), "y": np.array([0, -1, 1])},
+        {"x": np.zeros((3, 2)), "y": np.array([0, np.nan, 1])},
+        {"x": np.full((3, 2), 1e300), "y": np.array([0, 1, 1])},
+        {"x": np.zeros((3, 2)), "y": np.array(["a", "b", "c"])},
+        {"x": np.zeros((3, 0)), "y": np.array([0, 1, 1])},
+        {"x": np.zeros((0, 2)), "y": np.array([], int)},
+    ],
+)
+def test_hostile_arrays_are_complete_errors(tmp_path: Path, arrays: dict[str, np.ndarray]) -> None:
+    np.savez(tmp_path / "d.npz", **arrays)
+    with pytest.raises(InputError) as caught:
+        data.open(f"npz:{tmp_path}/d.npz")
+    assert caught.value.where
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["label,f\n²,x\n", "label\n0\n", f"label,f\n{'9' * 8},1\n", "label,f\n0,nan\n", "label,f\n0\n"],
+)
+def test_hostile_tables_are_complete_errors(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        data.open(f"csv:{tmp_path}/t.csv")
+    assert caught.value.where
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "classes=0-9999999999",
+        "classes=3-1",
+        "count=²",
+        "count",
+        "range=1",
+        "range=1,0",
+        "range=nan,1",
+        "range=a,b",
+        "shape=0x1x1",
+        "shape=²x1x1",
+        "shape=70000x1x1",
+    ],
+)
+def test_hostile_options_are_complete_errors(file: str, option: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        data.open(f"{file}?{option}")
+    assert caught.value.where
+    assert caught.value.hint

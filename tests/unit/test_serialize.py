@@ -187,3 +187,11 @@ def test_members_are_stored_without_a_time(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "n.net.npz") as archive:
         assert {i.date_time for i in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
         assert {i.compress_type for i in archive.infolist()} == {zipfile.ZIP_STORED}
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"MCTI" + bytes(100), b"\x80\x04."])
+def test_foreign_file_is_not_loaded_unsafely(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(InputError, match="not a network file") as caught:
+        load(tmp_path / "x")
+    assert "allow_pickle" not in str(caught.value)

@@ -14,6 +14,8 @@ from mcutrain.errors import InputError
 Samples = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Labels = npt.NDArray[np.int64]
 
+MAX_CLASSES = 65535  # of a network in an image
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -65,6 +67,21 @@ class Dataset:
         """Pairs of one sample (H, W, C) and its label, in order."""
         for sample, label in zip(self.x, self.y, strict=True):
             yield sample, int(label)
+
+    def in_range(self, low: float, high: float) -> Dataset:
+        """Pixels as real numbers from `low` (0) to `high` (255), for networks that take those.
+
+        Raises:
+            InputError: the samples are no pixels.
+        """
+        if self.x.dtype != np.uint8:
+            raise InputError(
+                "only pixels can be put into a range",
+                where=self.name,
+                why=f"the samples are {self.x.dtype}",
+            )
+        scale = np.float32((high - low) / 255)
+        return replace(self, x=self.x.astype(np.float32) * scale + np.float32(low))
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -122,6 +139,12 @@ def make(
     Raises:
         InputError: shapes or types that do not make a data set.
     """
+    if not x.ndim or not y.ndim:
+        raise InputError(
+            "samples and labels must be arrays with one entry a sample",
+            where=name,
+            why=f"the samples have shape {x.shape}, the labels {y.shape}",
+        )
     if x.ndim == 3:
         x = x[..., None]
     elif x.ndim == 2:
@@ -130,8 +153,19 @@ def make(
         x = _converted(x, np.float32, "samples", name)
     labels = _converted(y, np.int64, "labels", name)
     if not np.array_equal(labels, y):
-        raise InputError("labels must be whole numbers", where=name, why=f"they are {y.dtype}")
+        raise InputError(
+            "labels must be whole numbers",
+            where=name,
+            why=f"they are {y.dtype}, some with fractions or out of range",
+        )
     labels = labels.reshape(len(labels)) if labels.size == len(labels) else labels
+    if labels.size and int(labels.max()) >= MAX_CLASSES:
+        raise InputError(
+            f"labels must be below {MAX_CLASSES}",
+            where=name,
+            why=f"the largest is {labels.max()}",
+            hint="number the classes from 0",
+        )
     if not classes and len(labels):
         classes = [str(i) for i in range(int(labels.max()) + 1)]
     return Dataset(x, labels, tuple(classes), name)
@@ -140,4 +174,5 @@ def make(
 def _converted(array: npt.NDArray[Any], dtype: type, what: str, name: str) -> npt.NDArray[Any]:
     if array.dtype.kind not in "biuf":
         raise InputError(f"the {what} are not numbers", where=name, why=f"they are {array.dtype}")
-    return array.astype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):  # what results is checked by the caller
+        return array.astype(dtype)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mcutrain.data.dataset import Dataset, make
 from mcutrain.errors import InputError
 
 
-def load(path: Path, split: str | None = None) -> Dataset:
+def load(
+    path: Path, split: str | None = None, shape: tuple[int, int, int] | None = None
+) -> Dataset:
     """Samples and labels from an .npz file; an array `classes` may hold the class names.
 
     Args:
         path: the archive. Arrays of Python objects are refused: reading them would run code.
         split: which of `x_<split>`, `y_<split>` to read; None reads `x`, `y`.
+        shape: (H, W, C) of a sample: the numbers stay in order, channels fastest. None takes the
+            array's own; windows (N, steps, channels) need it: (steps, 1, channels).
 
     Raises:
         InputError: not an archive, or the arrays are not in it.
@@ -41,7 +48,20 @@ def load(path: Path, split: str | None = None) -> Dataset:
             classes = [str(c) for c in archive["classes"]] if "classes" in keys else []
     except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         raise InputError("cannot read the npz file", where=str(path), why=str(error)) from error
+    if shape is not None:
+        x = _reshaped(x, shape, path)
     return make(x, y, str(path), classes)
+
+
+def _reshaped(x: npt.NDArray[Any], shape: tuple[int, int, int], path: Path) -> npt.NDArray[Any]:
+    size = math.prod(x.shape[1:])
+    if not x.ndim or size != math.prod(shape):
+        raise InputError(
+            f"the samples cannot be given the shape {'x'.join(map(str, shape))}",
+            where=str(path),
+            why=f"the array is {x.shape}: {size} numbers a sample",
+        )
+    return x.reshape(len(x), *shape)
 
 
 def _split_hint(path: Path, keys: set[str]) -> str | None:

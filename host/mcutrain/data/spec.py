@@ -3,7 +3,7 @@
 Sources, each with the options that it alone takes:
 
     fashion-mnist:train|test            Debian's package dataset-fashion-mnist
-    npz:FILE ?split=NAME                arrays x and y, or x_NAME and y_NAME
+    npz:FILE ?split=NAME &shape=HxWxC   arrays x and y, or x_NAME and y_NAME
     folder:DIR ?size=HxW &gray=1        one sub-folder a class (extra `images`)
     idx:IMAGES,LABELS                   two IDX files
     csv:FILE ?label=COLUMN &shape=HxWxC the first line names the columns
@@ -15,22 +15,27 @@ Options of every source change the samples in the order in which they are writte
     seed=N          shuffle
     count=N         keep the first N samples
     shift=A+B       change the sensor (`mcutrain.data.shift`)
+    range=LOW,HIGH  pixels 0..255 as real numbers from LOW to HIGH
 
 Example: `fashion-mnist:train?skip=50000&seed=1&count=1000&shift=rotate90+negative`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from mcutrain.data import fashion, folder, idx, npz, shift, table
-from mcutrain.data.dataset import Dataset
+from mcutrain.data.dataset import MAX_CLASSES, Dataset
 from mcutrain.errors import InputError, McutrainError, UsageError
 
 Options = dict[str, str]
+
+_MAX_EXTENT = 65535  # of a network's input
+_HINT = "docs/guide.md, 'Own data', shows what a file must hold and all options"
 
 
 def open_spec(spec: str) -> Dataset:
@@ -44,24 +49,30 @@ def open_spec(spec: str) -> Dataset:
     if source not in _SOURCES or not colon:
         raise UsageError(
             f"'{spec}' does not name data",
+            where=spec or "--data",
             why=f"it must start with one of {', '.join(f'{s}:' for s in _SOURCES)}",
             hint="for example fashion-mnist:train?count=100 or npz:FILE",
         )
     place, _, query = rest.partition("?")
     own, steps = _options(spec, source, query)
     load, _ = _SOURCES[source]
-    data = replace(load(place, own), name=spec)
-    for key, value in steps:
-        try:
-            data = _STEPS[key](data, value)
-        except ValueError as error:
-            raise UsageError(f"cannot read {key}={value}", where=spec, why=str(error)) from error
-        except McutrainError as error:
-            error.where = error.where or spec
-            raise
-    if not len(data):
-        raise InputError("no samples are left", where=spec)
+    try:
+        data = replace(load(place, own), name=spec)
+        for key, value in steps:
+            data = _applied(data, key, value)
+        if not len(data):
+            raise InputError("no samples are left", where=spec, why="the options took all away")
+    except McutrainError as error:
+        error.where, error.hint = error.where or spec, error.hint or _HINT
+        raise
     return data
+
+
+def _applied(data: Dataset, key: str, value: str) -> Dataset:
+    try:
+        return _STEPS[key](data, value)
+    except ValueError as error:
+        raise UsageError(f"cannot read {key}={value}", why=str(error)) from error
 
 
 def _options(spec: str, source: str, query: str) -> tuple[Options, list[tuple[str, str]]]:
@@ -73,7 +84,7 @@ def _options(spec: str, source: str, query: str) -> tuple[Options, list[tuple[st
         )
     except ValueError as error:
         raise UsageError(
-            "an option is not of the form NAME=VALUE", where=spec, why=str(error)
+            "an option is not of the form NAME=VALUE", where=spec, why=str(error), hint=_HINT
         ) from error
     known = _SOURCES[source][1]
     own: Options = {}
@@ -116,15 +127,26 @@ def _load_table(place: str, options: Options) -> Dataset:
     )
 
 
+def _load_npz(place: str, options: Options) -> Dataset:
+    shape = _extents("shape", options["shape"], 3) if "shape" in options else None
+    return npz.load(
+        Path(place), options.get("split"), (shape[0], shape[1], shape[2]) if shape else None
+    )
+
+
 def _extents(key: str, text: str, number: int) -> list[int]:
     parts = text.split("x")
-    if len(parts) != number or not all(p.isdigit() and int(p) > 0 for p in parts):
-        raise UsageError(f"{key} must be {number} whole numbers joined by x, not '{text}'")
-    return [int(p) for p in parts]
+    numbers = [int(p) if p.isascii() and p.isdigit() else 0 for p in parts]
+    if len(parts) != number or not all(1 <= n <= _MAX_EXTENT for n in numbers):
+        raise UsageError(
+            f"{key} must be {number} whole numbers from 1 to {_MAX_EXTENT}, joined by x, "
+            f"not '{text}'"
+        )
+    return numbers
 
 
 def _natural(text: str) -> int:
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()):
         raise ValueError(f"'{text}' is not a whole number from 0")
     return int(text)
 
@@ -134,13 +156,24 @@ def _classes(text: str) -> list[int]:
     numbers: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        numbers += range(_natural(first), _natural(last) + 1) if dash else [_natural(first)]
+        start, end = _natural(first), _natural(last if dash else first)
+        if not start <= end < MAX_CLASSES:
+            raise ValueError(f"'{part}' is no range of class numbers")
+        numbers += range(start, end + 1)
     return numbers
+
+
+def _range(text: str) -> tuple[float, float]:
+    """The two numbers in "-1,1"."""
+    low, high = map(float, text.split(","))  # another number of parts is a ValueError, too
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError("the first number must be below the second")
+    return low, high
 
 
 _SOURCES: dict[str, tuple[Callable[[str, Options], Dataset], tuple[str, ...]]] = {
     "fashion-mnist": (lambda place, _: fashion.load(place), ()),
-    "npz": (lambda place, options: npz.load(Path(place), options.get("split")), ("split",)),
+    "npz": (_load_npz, ("split", "shape")),
     "folder": (_load_folder, ("size", "gray")),
     "idx": (_load_idx, ()),
     "csv": (_load_table, ("label", "shape")),
@@ -151,5 +184,6 @@ _STEPS: dict[str, Callable[[Dataset, str], Dataset]] = {
     "skip": lambda data, text: data.take(slice(_natural(text), None)),
     "seed": lambda data, text: data.shuffled(_natural(text)),
     "count": lambda data, text: data.take(slice(_natural(text))),
+    "range": lambda data, text: data.in_range(*_range(text)),
     "shift": lambda data, text: replace(data, x=shift.apply(text, data.x)),
 }

@@ -33,15 +33,18 @@ def load(path: Path, label: str = "label", shape: tuple[int, int, int] | None = 
         )
     column = header.index(label)
     labels = [line.pop(column).strip() for _, line in lines]
-    x = np.array([_numbers(line, number, path) for number, line in lines], np.float32)
+    x = np.array([_numbers(line, number, path) for number, line in lines], np.float64)
+    if not x.shape[1]:
+        raise InputError("the table has no column besides the label", where=str(path))
     shape = shape or (1, 1, x.shape[1])
     if int(np.prod(shape)) != x.shape[1]:
         raise InputError(
             f"{x.shape[1]} features do not fill a sample of {'x'.join(map(str, shape))}",
             where=str(path),
+            hint="shape=HEIGHTxWIDTHxCHANNELS, for example 64x1x6: 64 steps of 6 sensor channels",
         )
     names: list[str] = []
-    if all(text.isdigit() for text in labels):
+    if all(text.isascii() and text.isdigit() and len(text) < 10 for text in labels):
         y = np.array([int(text) for text in labels], np.int64)
     else:
         names = sorted(set(labels))

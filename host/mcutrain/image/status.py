@@ -98,11 +98,11 @@ def status_error(
     if status is None:
         return InternalError(f"the executor answered {code}, which is no status", where=where)
     if code == -1:
-        return DivergedError(status.text, where=where, hint="train with a smaller --lr")
+        return DivergedError(status.text, where=where, hint="train with a smaller --rate")
     if code in (-12, -13, -14):
         hints = {
             -12: "see its classes: mcutrain inspect",
-            -13: "give --lr a number >= 0",
+            -13: "give --rate a number >= 0",
             -14: "choose what trains (mcutrain plan), then: mcutrain pack",
         }
         return UsageError(status.text, where=where, hint=hints[code])

@@ -64,9 +64,18 @@ def load(path: Path) -> Graph:
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
-        raise InputError("no such network file", where=str(path)) from error
+        raise InputError(
+            "no such network file", where=str(path), hint="mcutrain quantize makes one"
+        ) from error
     except OSError as error:
         raise InputError("cannot read the network", where=str(path), why=str(error)) from error
+    if not data.startswith(b"PK"):  # anything else numpy would take for a pickle
+        raise InputError(
+            "this is not a network file",
+            where=str(path),
+            why="it is no zip archive",
+            hint="mcutrain quantize or mcutrain import makes one; mcutrain inspect shows an image",
+        )
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             members = {name: file[name] for name in file.files}

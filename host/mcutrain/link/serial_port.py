@@ -77,7 +77,12 @@ def _cannot_open(port: str, error: OSError | ValueError) -> LinkError:
     code = getattr(error, "errno", None)
     if code == errno.ENOENT:
         there = ", ".join(sorted(p.device for p in list_ports.comports())) or "none"
-        return LinkError("there is no such port", where=port, why=f"ports here: {there}")
+        return LinkError(
+            "there is no such port",
+            where=port,
+            why=f"ports here: {there}",
+            hint="connect the board; mcutrain doctor lists the ports",
+        )
     if code in (errno.EBUSY, errno.EAGAIN) or "lock" in str(error):
         return LinkError(
             "the port is in use",
@@ -92,4 +97,9 @@ def _cannot_open(port: str, error: OSError | ValueError) -> LinkError:
             why=str(error),
             hint="add yourself to the group that owns it (often dialout), then log in again",
         )
-    return LinkError("the port cannot be opened", where=port, why=str(error))
+    return LinkError(
+        "the port cannot be opened",
+        where=port,
+        why=str(error),
+        hint="mcutrain doctor lists the ports",
+    )

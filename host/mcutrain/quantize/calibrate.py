@@ -51,7 +51,9 @@ def calibrate(
     """
     if method not in METHODS:
         raise UsageError(
-            f"unknown calibration method '{method}'", why="known are " + ", ".join(METHODS)
+            f"unknown calibration method '{method}'",
+            where="--method",
+            hint="use one of " + ", ".join(METHODS),
         )
     data = named(graph, samples)
     extremes = dict.fromkeys(graph.tensors, (0.0, 0.0))

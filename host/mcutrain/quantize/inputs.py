@@ -39,6 +39,7 @@ def named(graph: Graph, samples: Samples) -> dict[str, Array]:
                 where=name,
                 why=f"they are {x.shape}, expected (samples, {', '.join(map(str, shape))}): "
                 "channels come last",
+                hint="...?size=HxW or ...?shape=HxWxC changes it; docs/guide.md, 'Own data'",
             )
         if x.dtype.kind == "f" and not np.isfinite(x).all():
             raise InputError("samples must be finite numbers", where=name)
@@ -91,7 +92,7 @@ def to_int8(x: Array, q: QParams, name: str) -> Array:
                 "the network does not take uint8 pixels",
                 where=name,
                 why=f"it was calibrated with other data: zero point {q.zero_point}",
-                hint="give the data as they were given for calibration",
+                hint="give the data as for calibration; ...?range=-1,1 makes pixels real numbers",
             )
         return (x.astype(np.int16) + PIXEL_ZERO_POINT).astype(np.int8)
     return round_to(x, q).astype(np.int8)

@@ -246,3 +246,20 @@ def test_without_a_terminal_work_that_takes_long_says_so(
     with pytest.raises(SystemExit):
         main([*words, "--json"])
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        ("import sys; sys.exit(0)", "SystemExit"),
+        ("return 5", "no PyTorch module"),
+        ("print('hello'); raise ValueError('bad')", "bad"),
+    ],
+)
+def test_hostile_model_functions(refused: Refused, folder: Path, body: str, word: str) -> None:
+    pytest.importorskip("torch")
+    (folder / "model.py").write_text(f"def build():\n    {body}\n")
+    words = [f"{folder}/model.py:build", "--data", f"npz:{folder}/d.npz", "-o", folder / "x"]
+    data = refused("quantize", *words)
+    assert word in f"{data['message']} {data['why']}"

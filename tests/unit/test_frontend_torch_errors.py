@@ -89,7 +89,7 @@ def test_modules(module: Any, text: str) -> None:
 
 
 def test_the_hint_lists_what_is_supported() -> None:
-    with pytest.raises(UnsupportedError, match=r"supported: Conv2d, Linear"):
+    with pytest.raises(UnsupportedError, match=r"supported: Conv1d/2d, Linear"):
         from_torch(nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 2)), (4,))
 
 
@@ -167,3 +167,23 @@ def test_without_torch_the_error_says_how_to_install_it(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(ToolchainError, match="not installed"):
         from_torch(nn.Linear(4, 2), (4,))
+
+
+@pytest.mark.parametrize("thing", [None, 5, nn.Linear, [nn.Linear(2, 2)]])
+def test_what_is_no_module_is_refused(thing: Any) -> None:
+    with pytest.raises(InputError, match="no PyTorch module"):
+        from_torch(thing, (2,))
+
+
+def test_classes_that_do_not_fit_say_what_to_change() -> None:
+    with pytest.raises(InputError, match="another number of classes") as caught:
+        from_torch(nn.Sequential(nn.Linear(4, 5)), (4,), classes=("a", "b"))
+    assert "2 classes, 5 outputs" in str(caught.value)
+    assert caught.value.hint
+
+
+def test_large_global_pool_says_how_to_split_it() -> None:
+    layers = (nn.Conv2d(1, 2, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2, 2))
+    with pytest.raises(UnsupportedError, match="255 rows and columns") as caught:
+        from_torch(nn.Sequential(*layers), (1, 20, 700))
+    assert "20 x 700" in str(caught.value.why)

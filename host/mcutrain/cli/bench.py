@@ -28,6 +28,7 @@ from mcutrain.cli.emulated import Bench, bench
 from mcutrain.cli.fits import check_fit
 from mcutrain.cli.pack import samples_of, synthetic_samples
 from mcutrain.compile import compile_program
+from mcutrain.errors import UsageError
 from mcutrain.image.pack import pack
 from mcutrain.ir.macs import macs, phase
 from mcutrain.ir.program import CompiledProgram
@@ -79,6 +80,13 @@ def run(
     Example: mcutrain bench demo --scheme last:4 --device qemu:netduinoplus2
     """
     board = get_board(device)
+    if board.emulation is None:
+        raise UsageError(
+            "instructions are counted on emulated boards only",
+            where=device,
+            why="this board cannot be emulated",
+            hint="mcutrain boards shows which can be",
+        )
     graph = load_network(net, classes)
     plan = resolve_scheme(graph, scheme, fraction_bits)
     compiled = compile_program(graph, plan, seed=_SEED)

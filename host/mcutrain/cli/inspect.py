@@ -13,6 +13,7 @@ from mcutrain.image import format as fmt
 from mcutrain.image.unpack import Image, ImageInstruction, unpack
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.serialize import network_hash
+from mcutrain.quantize.inputs import PIXEL_ZERO_POINT
 from mcutrain.report.html import describe_plan
 
 
@@ -41,7 +42,12 @@ def network_to_dict(graph: Graph) -> dict[str, Any]:
         "name": graph.name,
         "hash": network_hash(graph).hex(),
         "classes": list(graph.classes),
-        "inputs": [{"name": n, "shape": list(graph.tensors[n].shape)} for n in graph.inputs],
+        "inputs": [
+            {"name": n, "shape": list(t.shape)}
+            | ({"scale": t.q.scale, "zero_point": t.q.zero_point} if t.q else {})
+            for n in graph.inputs
+            for t in [graph.tensors[n]]
+        ],
         "layers": [
             {
                 "name": node.name,
@@ -104,8 +110,21 @@ def _draw_network(graph: Graph) -> None:
             f"{_parameters(node):,}",
         )
     OUT.print(grid)
+    for name in graph.inputs:
+        OUT.print(_describe_input(graph, name), highlight=False, markup=False)
     OUT.print(f"classes: {', '.join(graph.classes)}", highlight=False, markup=False)
     OUT.print(f"hash: {network_hash(graph).hex()}", highlight=False)
+
+
+def _describe_input(graph: Graph, name: str) -> str:
+    tensor = graph.tensors[name]
+    shape = " x ".join(map(str, tensor.shape))
+    if tensor.q is None:
+        return f"input {name}: {shape}"
+    scale, zero = tensor.q.scale, tensor.q.zero_point
+    low, high = ((end - zero) * scale for end in (-128, 127))
+    pixels = ", pixels 0 to 255 as they are" if zero == PIXEL_ZERO_POINT else ""
+    return f"input {name}: {shape} (height, width, channels), {low:.4g} to {high:.4g}{pixels}"
 
 
 def _draw_image(image: Image) -> None:

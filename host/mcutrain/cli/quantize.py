@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import sys
@@ -18,7 +19,7 @@ from mcutrain.compile import compile_program
 from mcutrain.data import Dataset
 from mcutrain.engine.engine import Engine
 from mcutrain.errors import InputError, ToolchainError, UsageError
-from mcutrain.frontends.torch import from_torch
+from mcutrain.frontends.torch import from_torch, input_shape
 from mcutrain.image.pack import pack
 from mcutrain.ir.graph import Array, Graph
 from mcutrain.ir.ops import evaluate
@@ -47,11 +48,12 @@ def run(
     Example: mcutrain quantize models.demo:load --data fashion-mnist:train -o demo.net.npz
     """
     samples = mcutrain.data.open(data)
-    module = load_model(model)
     title = name or output.name.removesuffix(".npz").removesuffix(".net")
-    height, width, channels = samples.shape
-    shape = (channels,) if (height, width) == (1, 1) else (channels, height, width)
-    plain = from_torch(module, shape, name=title, classes=samples.classes)
+    # The user's code may print; stdout is for our answer.
+    with contextlib.redirect_stdout(sys.stderr):
+        module = load_model(model)
+        shape = input_shape(module, *samples.shape)
+        plain = from_torch(module, shape, name=title, classes=samples.classes)
     graph = quantize(plain, samples.take(slice(count)).x, method=method)
     save(graph, output)
     rows, agreement = compare(plain, graph, samples.take(slice(_COMPARED)))
@@ -75,20 +77,29 @@ def load_model(place: str) -> Any:
     """
     source, colon, function = place.rpartition(":")
     if not colon or not source or not function:
-        raise UsageError("the model is given as MODULE:FUNCTION or FILE.py:FUNCTION", where=place)
+        raise UsageError(
+            "the model is given as MODULE:FUNCTION or FILE.py:FUNCTION",
+            where=place,
+            hint="for example mynet.py:build, a function without arguments that returns the module",
+        )
     for folder in (str(ROOT), str(Path.cwd())):
         if folder not in sys.path:
             sys.path.insert(0, folder)
     try:
         module = _from_file(source) if source.endswith(".py") else importlib.import_module(source)
         return getattr(module, function)()
-    except Exception as error:  # this runs the user's code
+    except (Exception, SystemExit) as error:  # this runs the user's code
         if isinstance(error, ImportError) and error.name == "torch":
             raise ToolchainError(
                 "PyTorch is not installed", where=place, hint="pip install 'mcutrain[torch]'"
             ) from error
         raise InputError(
-            "cannot load the model", where=place, why=f"{type(error).__name__}: {error}"
+            "cannot load the model",
+            where=place,
+            why=f"{type(error).__name__}: {error}",
+            hint=f"python -c 'from {Path(source).stem} import {function}; {function}()' shows where"
+            if source.endswith(".py")
+            else "check module, function, and the folder that you are in",
         ) from error
 
 

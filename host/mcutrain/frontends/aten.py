@@ -15,12 +15,12 @@ import numpy as np
 from mcutrain.errors import UnsupportedError
 from mcutrain.frontends.layout import NO_PAD, Order, Pad, Value, flat_order, map_shape, reshaped
 from mcutrain.ir.graph import Array, Node, Tensor
+from mcutrain.ir.verify import MAX_WINDOW
 
 SUPPORTED = (
-    "Conv2d, Linear, BatchNorm1d/2d, ReLU, ReLU6, Hardtanh, clamp, +, cat along channels, "
-    "AvgPool2d, AdaptiveAvgPool2d, MaxPool2d, mean over height and width, "
-    "zero padding before a convolution, "
-    "flatten, view, Dropout, Identity, and a softmax at the end"
+    "Conv1d/2d, Linear, BatchNorm1d/2d, ReLU, ReLU6, Hardtanh, clamp, +, cat along channels, "
+    "AvgPool1d/2d, AdaptiveAvgPool1d/2d, MaxPool1d/2d, mean over height and width, "
+    "zero padding before a convolution, flatten, view, Dropout, Identity, a softmax at the end"
 )
 NO_PAD_HERE = "zero padding is supported only before a convolution or an average pool"
 
@@ -257,6 +257,12 @@ def _pool(
     builder: Builder, call: Call, op: str, kernel: Sequence[int], stride: Sequence[int], pad: Pad
 ) -> Value:
     x: Value = call["self"]
+    if max(kernel) > MAX_WINDOW:
+        raise call.refuse(
+            f"a pool's window may have {MAX_WINDOW} rows and columns at most",
+            f"it has {kernel[0]} x {kernel[1]}",
+            "put a smaller pool before it: the mean of means is the mean",
+        )
     attrs = {"kernel": tuple(kernel), "stride": tuple(stride), "pad": _sum_pads(pad, x.pad)}
     return builder.emit(op, call, [x], attrs)
 

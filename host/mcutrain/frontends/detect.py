@@ -28,7 +28,12 @@ def import_network(path: Path) -> Graph:
         with path.open("rb") as file:
             start = file.read(64)
     except OSError as error:
-        raise InputError("cannot read the network", where=str(path), why=str(error)) from error
+        raise InputError(
+            "cannot read the network",
+            where=str(path),
+            why=error.strerror or str(error),
+            hint=f"give {_KINDS}",
+        ) from error
     if start[4:8] == IDENTIFIER:
         return import_tflite(path)
     if start.lstrip()[:1] == b"{":

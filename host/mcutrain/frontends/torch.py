@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcutrain.errors import InputError, ToolchainError, UnsupportedError
 from mcutrain.frontends.aten import SUPPORTED, TRANSLATORS, Builder, Call
+from mcutrain.frontends.aten_1d import TRANSLATORS_1D
 from mcutrain.frontends.fold_clamp import fold_clamp
 from mcutrain.frontends.fold_scale import fold_scale
 from mcutrain.frontends.layout import Value, map_shape
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
 
 BATCH = 2
+_TRANSLATORS = {**TRANSLATORS, **TRANSLATORS_1D}
 Shape = Sequence[int]
 
 
@@ -45,7 +47,8 @@ def from_torch(
 
     Args:
         module: ends in a linear layer (a softmax after it is dropped); makes logits (N, classes).
-        shapes: the input's shape without the batch, (C, H, W) or (features,); one for each input.
+        shapes: the input's shape without the batch, (C, H, W), (C, L) or (features,); one for each
+            input.
         name: the network's name; default: the class of the module.
         classes: names of the classes.
 
@@ -54,6 +57,7 @@ def from_torch(
         InputError: the module or the shapes cannot be used at all.
         ToolchainError: PyTorch is not installed.
     """
+    _check_module(module)
     inputs = _shapes(shapes)
     program = _export(module, inputs)
     builder, names, output = _translate(program)
@@ -69,7 +73,40 @@ def from_torch(
     # clamps: a clamp in the producer would stand between the two.
     graph = fold_clamp(fold_scale(prune(graph), builder.scales))
     _check_end(graph)
+    outputs = graph.tensors[graph.output].size
+    if classes and len(classes) != outputs:
+        raise InputError(
+            "the data have another number of classes than the network",
+            where=graph.head.name,
+            why=f"{len(classes)} classes, {outputs} outputs",
+            hint=f"end the module with nn.Linear(..., {len(classes)}), or choose classes of the "
+            "data: ...?classes=0-4",
+        )
     return verify(graph)
+
+
+def input_shape(module: nn.Module, height: int, width: int, channels: int) -> tuple[int, ...]:
+    """How a module takes samples (H, W, C), by its layers: (C, H, W), (C, L) or (features,)."""
+    kinds = {type(m).__name__ for m in module.modules()} if hasattr(module, "modules") else set()
+    if width == 1 and "Conv1d" in kinds and "Conv2d" not in kinds:
+        return (channels, height)
+    if (height, width) == (1, 1) and "Conv2d" not in kinds:
+        return (channels,)
+    return (channels, height, width)
+
+
+def _check_module(module: Any) -> None:
+    try:
+        from torch import nn
+    except ImportError:
+        return  # said where it is needed
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            "this is no PyTorch module",
+            where=f"a {type(module).__name__}",
+            why="the function that is named must return a torch.nn.Module",
+            hint="def build(): return MyNetwork()",
+        )
 
 
 def _shapes(shapes: Any) -> list[tuple[int, ...]]:
@@ -171,11 +208,11 @@ def _call(builder: Builder, node: fx.Node, known: dict[str, Any]) -> Any:
         raise UnsupportedError(f"'{target}' is not supported", where=_layer(node))
     operator = target._schema.name.partition("::")[2]
     call = Call(_layer(node), _arguments(node, known), _result_shape(node), _at_end(node))
-    if operator not in TRANSLATORS:
+    if operator not in _TRANSLATORS:
         raise call.refuse(f"operator '{operator}' is not supported", hint=f"supported: {SUPPORTED}")
     if not any(isinstance(v, Value) for v in _flat(call.args.values())):
         raise call.refuse("a layer works on weights alone", hint="compute them before the import")
-    return TRANSLATORS[operator](builder, call)
+    return _TRANSLATORS[operator](builder, call)
 
 
 def _flat(values: Any) -> Iterator[Any]:
@@ -200,7 +237,8 @@ def _arguments(node: fx.Node, known: dict[str, Any]) -> dict[str, Any]:
         default = node.kwargs.get(argument.name, argument.default_value)
         result[argument.name] = resolved(node.args[i] if i < len(node.args) else default)
     # Overloads without an argument behave as its default.
-    return {"padding": 0, "alpha": 1, "dtype": None, "dim": None, **result}
+    defaults = {"padding": 0, "alpha": 1, "dtype": None, "dim": None, "divisor_override": None}
+    return {**defaults, **result}
 
 
 def _result_shape(node: fx.Node) -> tuple[int, ...]:

@@ -112,7 +112,8 @@ def _draw_network(graph: Graph) -> None:
     OUT.print(grid)
     for name in graph.inputs:
         OUT.print(_describe_input(graph, name), highlight=False, markup=False)
-    OUT.print(f"classes: {', '.join(graph.classes)}", highlight=False, markup=False)
+    named = ", ".join(graph.classes) or f"{graph.tensors[graph.output].size}, without names"
+    OUT.print(f"classes: {named}", highlight=False, markup=False)
     OUT.print(f"hash: {network_hash(graph).hex()}", highlight=False)
 
 

@@ -24,19 +24,20 @@ _STYLE = """
 body { margin: 0; background: #f5f7fa; color: var(--ink);
   font: 15px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
 main { max-width: 1080px; margin: 0 auto; padding: 28px 20px 60px; }
+h1, p { overflow-wrap: anywhere; }
 h1 { font-size: 26px; margin: 0; } h2 { font-size: 18px; margin: 0 0 12px; }
 p.sub { color: var(--soft); margin: 4px 0 20px; }
 section { background: #fff; border: 1px solid var(--line); border-radius: 10px; padding: 18px 20px;
   margin-top: 18px; }
-.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(160px, 1fr)); gap: 12px; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(215px, 1fr)); gap: 12px; }
 .card { background: #fff; border: 1px solid var(--line); border-radius: 10px; padding: 12px 16px; }
 .card b { display: block; font-size: 21px; line-height: 1.3; color: var(--blue);
   white-space: nowrap; }
 .card span { color: var(--soft); font-size: 13px; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr));
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr));
   gap: 8px 20px; }
 svg { width: 100%; height: auto; display: block; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; } .wide svg { min-width: 760px; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { padding: 3px 10px 3px 0; text-align: left; border-bottom: 1px solid var(--line);
   white-space: nowrap; }
@@ -169,7 +170,7 @@ def _map(image: Image) -> str:
         "the same instruction never share a byte."
     )
     svg = plots.memory_map(buffers, state, image.header["forward"], len(image.program))
-    return f'{svg}<p class="note">{_text(note)}</p>'
+    return f'<div class="wide">{svg}</div><p class="note">{_text(note)}</p>'
 
 
 def _confusions(info: Mapping[str, Any], names: list[str]) -> str:

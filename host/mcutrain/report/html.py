@@ -31,8 +31,7 @@ section { background: #fff; border: 1px solid var(--line); border-radius: 10px; 
   margin-top: 18px; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(215px, 1fr)); gap: 12px; }
 .card { background: #fff; border: 1px solid var(--line); border-radius: 10px; padding: 12px 16px; }
-.card b { display: block; font-size: 21px; line-height: 1.3; color: var(--blue);
-  white-space: nowrap; }
+.card b { display: block; font-size: 21px; line-height: 1.3; color: var(--blue); }
 .card span { color: var(--soft); font-size: 13px; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(420px, 100%), 1fr));
   gap: 8px 20px; }

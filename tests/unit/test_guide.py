@@ -1,0 +1,56 @@
+"""What README and guide tell people to type exists; the table of exit codes is the program's."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from mcutrain.cli.main import app
+from mcutrain.data import spec
+from mcutrain.errors import EXIT_CODES
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("README.md", "docs/guide.md")
+COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
+
+
+def commands_of(page: str) -> list[list[str]]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    lines = re.findall(r"^mcutrain .*$", text, re.MULTILINE) + re.findall(
+        r"`(mcutrain [^`]*)`", text
+    )
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_and_their_options_exist(page: str) -> None:
+    found = commands_of(page)
+    assert len(found) > 5
+    for words in found:
+        if words[1].startswith("-"):
+            continue
+        known = {option for p in COMMANDS[words[1]].params for option in p.opts} | {"--help"}
+        used = [w for w in words[2:] if re.fullmatch(r"--?[a-z][a-z-]*", w)]
+        assert set(used) <= known, words
+
+
+def test_exit_codes_of_the_guide_are_those_of_the_program() -> None:
+    text = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| ([a-z]+) \| (.*?) ?\|$", text, re.MULTILINE)
+    assert {int(code) for code, _, _ in rows} == set(EXIT_CODES)
+    for code, kind, meaning in rows:
+        expected, _, words = EXIT_CODES[int(code)].partition(": ")
+        assert kind == expected
+        assert meaning.startswith(words)
+
+
+def test_every_data_option_is_in_the_guide() -> None:
+    text = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    sources = spec._SOURCES
+    assert all(f"`{source}:" in text for source in sources)
+    options = {o for _, own in sources.values() for o in own} | set(spec._STEPS)
+    assert [o for o in sorted(options) if f"{o}=" not in text] == []

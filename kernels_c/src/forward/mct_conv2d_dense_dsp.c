@@ -203,13 +203,19 @@ static void make_one(const dense *d, uint32_t pixel)
     }
 }
 
+/* Full range of the output, rows of weights at multiples of 4, and masks of whole bytes. */
+static int is_regular(const dense *d)
+{
+    const mct_conv2d *p = d->p;
+    return p->lo == INT8_MIN && p->hi == INT8_MAX && d->blocks[0].row % 4 == 0 &&
+           d->blocks[1].row % 4 == 0 && (d->mask == NULL || p->conv.y.c % 8 == 0);
+}
+
 /* All channels of the n pixels in the lanes. */
 static void make_lanes(const dense *d, uint32_t pixel, uint32_t n)
 {
-    const mct_conv2d *p = d->p;
     int masked = d->mask != NULL, two = d->blocks[1].n != 0;
-    if (n < MCT_LANES || p->lo != INT8_MIN || p->hi != INT8_MAX || d->blocks[0].row % 4 != 0 ||
-        d->blocks[1].row % 4 != 0 || (masked && p->conv.y.c % 8 != 0) || (two && !masked))
+    if (n < MCT_LANES || !is_regular(d) || (two && !masked))
         make_any(d, pixel, n);
     else if (two) /* partly trained, so there is a mask as a rule */
         make_two_blocks_masked(d, pixel);

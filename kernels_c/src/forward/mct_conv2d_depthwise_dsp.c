@@ -167,6 +167,11 @@ static void make_rows(const depthwise *d, uint32_t oy, uint32_t rows, uint32_t a
 }
 
 /* Whether all shifts can be done to the weights, which have 16 bits when they are packed. */
+static int whole_range(const mct_conv2d *p)
+{
+    return p->lo == INT8_MIN && p->hi == INT8_MAX;
+}
+
 static int shifts_fit(const mct_conv2d *p)
 {
     for (uint32_t o = 0; o < p->conv.y.c; o++) {
@@ -186,7 +191,7 @@ int mct_conv2d_depthwise_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy
     if (!mct_planes_for(conv) || !shifts_fit(p))
         return 0;
     d.plain = mct_planes_plain(p, mask != NULL);
-    d.masked = p->lo == INT8_MIN && p->hi == INT8_MAX && mask != NULL && conv->y.c % 8 == 0;
+    d.masked = whole_range(p) && mask != NULL && conv->y.c % 8 == 0;
     chunk = mct_planes_rows(conv, rows, !d.plain, p->scratch.bytes);
     if (mct_planes_bytes(conv, chunk, !d.plain) > p->scratch.bytes)
         return 0;

@@ -9,31 +9,37 @@ static uint32_t reversed(uint32_t x)
 }
 
 /*
- * Packs a kernel row of 3, 5 or 7 weights as pairs, in the order in which the loops below load
- * them. flip: from the last weight to the first. Of three weights, a fourth byte is read: behind
- * them, or before them where they are the last of a tensor.
+ * Packs a kernel row of three weights as pairs, in the order in which the loops load them. flip:
+ * from the last weight to the first. A fourth byte is read: behind them, or before them where they
+ * are the last of a tensor.
  */
-MCT_INLINE uint32_t *pack_row(uint32_t *to, const int8_t *w, uint32_t kw, uint32_t sw, int flip,
-                              int last)
+MCT_INLINE uint32_t *pack_three(uint32_t *to, const int8_t *w, int flip, int last)
 {
-    uint32_t head, tail = 0, even, odd, w12;
-    if (kw == 3) {
-        head = last ? mct_load4(w - 1) >> 8 : mct_load4(w);
-        head = flip ? reversed(head << 8) : head;
-    } else {
-        head = flip ? reversed(mct_load4(w + kw - 4)) : mct_load4(w);
-        tail = flip ? reversed(mct_load4(w)) : mct_load4(w + kw - 4);
+    uint32_t head = last ? mct_load4(w - 1) >> 8 : mct_load4(w), even, odd;
+    head = flip ? reversed(head << 8) : head;
+    even = mct_even(head); /* weights 0, 2 */
+    odd = mct_odd(head);   /* 1 */
+    *to++ = mct_halves(even, odd);
+    *to++ = mct_low_high(odd, even);
+    return to;
+}
+
+/* The same for five or seven. */
+MCT_INLINE uint32_t *pack_more(uint32_t *to, const int8_t *w, uint32_t kw, uint32_t sw, int flip)
+{
+    uint32_t head = mct_load4(flip ? w + kw - 4 : w), tail = mct_load4(flip ? w : w + kw - 4);
+    uint32_t even, odd, w12;
+    if (flip) {
+        head = reversed(head);
+        tail = reversed(tail);
     }
     even = mct_even(head); /* weights 0, 2 */
     odd = mct_odd(head);   /* 1, 3 */
     w12 = mct_low_high(odd, even);
     *to++ = mct_halves(even, odd);
-    if (kw != 3)
-        *to++ = mct_tops(even, odd);
-    if (kw == 3 || (kw == 7 && sw == 1))
+    *to++ = mct_tops(even, odd);
+    if (kw == 7 && sw == 1)
         *to++ = w12;
-    if (kw == 3)
-        return to;
     even = mct_even(tail); /* of 7: 3, 5; of 5: 1, 3 */
     odd = mct_odd(tail);   /* 4, 6; 2, 4 */
     if (kw == 7)
@@ -48,7 +54,8 @@ MCT_INLINE void pack(uint32_t *to, const int8_t *w, uint32_t kw, uint32_t sw, in
 {
     for (uint32_t i = 0; i < kw; i++) {
         uint32_t row = flip ? kw - 1 - i : i;
-        to = pack_row(to, w + row * kw, kw, sw, flip, row == kw - 1);
+        const int8_t *from = w + row * kw;
+        to = kw == 3 ? pack_three(to, from, flip, row == 2) : pack_more(to, from, kw, sw, flip);
     }
 }
 

@@ -127,14 +127,43 @@ static void update_row(const dw *d, mct_weight_row *row, uint32_t k, const int8_
     }
 }
 
+/* Steps of n rows of weights, the first of them k, for `count` vectors from v on. */
+static void update_rows(const dw *d, mct_weight_row rows[4], uint32_t n, uint32_t k, uint32_t v,
+                        uint32_t count)
+{
+    for (uint32_t j = 0; j < n; j++) {
+        if (rows[j].mult != 0)
+            update_row(d, &rows[j], k + j, d->e + 4 * j * d->quads, v, count);
+    }
+}
+
+static void fill_vectors(const dw *d, uint32_t v, uint32_t count)
+{
+    for (uint32_t j = 0; j < count; j++)
+        fill_vector(d, v + j, d->lanes + j * d->quads * MCT_LANE_STEP);
+}
+
+/* Rows k to k + n - 1 of the weights, n at most 4; the lanes of all vectors, if they fit, stay. */
+static void update_four(dw *d, mct_weight_row rows[4], uint32_t n, uint32_t k, int *filled)
+{
+    uint32_t vectors = mct_dw_vectors(d->p);
+    uint32_t fit = mct_dw_vectors_in(d->p, d->p->scratch.bytes);
+    for (uint32_t v = 0; v < vectors; v += fit) {
+        uint32_t count = vectors - v < fit ? vectors - v : fit;
+        if (!*filled || fit < vectors)
+            fill_vectors(d, v, count);
+        *filled = 1;
+        update_rows(d, rows, n, k, v, count);
+    }
+}
+
 int mct_conv2d_dw_dense_dsp(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x, int8_t *w,
                             uint8_t *frac, int32_t *bias, mct_update_stats *stats)
 {
     dw d = {p, x, p->scratch.base, NULL, MCT_QUADS((uint32_t)p->y.h * p->y.w), MCT_QUADS(p->cols)};
-    uint32_t vectors = mct_dw_vectors(p), fit, filled = 0;
+    int filled = 0;
     if (p->groups != 1 || p->scratch.bytes < mct_dw_bytes(p, 1))
         return 0;
-    fit = mct_dw_vectors_in(p, p->scratch.bytes);
     d.lanes = (int16_t *)(void *)(d.e + 16 * d.quads);
     for (uint32_t k = 0; k < p->rows; k += 4) {
         uint32_t n = p->rows - k < 4 ? p->rows - k : 4;
@@ -143,16 +172,7 @@ int mct_conv2d_dw_dense_dsp(const mct_conv2d_dw *p, const int8_t *e_y, const int
             rows[j] = mct_weight_row_of(p, k + j, w, frac, stats);
         if (!fill_errors(&d, e_y + k, n))
             continue; /* all steps are 0 */
-        for (uint32_t v = 0; v < vectors; v += fit) {
-            uint32_t count = vectors - v < fit ? vectors - v : fit;
-            for (uint32_t j = 0; j < count && (filled == 0 || fit < vectors); j++)
-                fill_vector(&d, v + j, d.lanes + j * d.quads * MCT_LANE_STEP);
-            filled = 1;
-            for (uint32_t j = 0; j < n; j++) {
-                if (rows[j].mult != 0)
-                    update_row(&d, &rows[j], k + j, d.e + 4 * j * d.quads, v, count);
-            }
-        }
+        update_four(&d, rows, n, k, &filled);
         for (uint32_t j = 0; j < n; j++) {
             if (rows[j].mult != 0)
                 mct_update_folded(&rows[j], bias);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -222,6 +223,12 @@ def test_names_that_a_terminal_cannot_show_are_escaped(tmp_path: Path) -> None:
     plain = {**os.environ, "PYTHONIOENCODING": "ascii"}
     image = tmp_path / "[red] ü.mcti"
     assert "[red] \\xfc.mcti" in call("pack", path, "-o", image, env=plain).stdout
+    run, data = tmp_path / "run [x] y", tmp_path / "d.npz"
+    np.savez(data, x=np.zeros((2, 8, 8, 3), np.float32), y=[0, 1])
+    words = ["train", image, "--data", f"npz:{data}", "--out", run]
+    following = call(*words, env=plain).stderr.splitlines()[-1]
+    assert shlex.split(following)[1:4] == ["mcutrain", "report", str(run)]
+    assert f"--out '{run}'" in call(*words, code=3, env=plain).stderr  # there is a run already
     assert "gr\\xfcn" in call("plan", tmp_path / "[grün]", code=3, env=plain).stderr
 
 

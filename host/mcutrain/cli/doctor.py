@@ -171,4 +171,4 @@ def _draw(checks: list[Check]) -> None:
         )
         grid.add_row(check.name, state, escape(check.found), "" if check.ok else escape(check.hint))
     OUT.print(grid)
-    OUT.print(f"checkout: {ROOT}", highlight=False)
+    OUT.print(f"checkout: {ROOT}", highlight=False, markup=False)

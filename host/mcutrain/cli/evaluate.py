@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -71,7 +72,9 @@ def read_state(place: Path, image: Image) -> bytes:
                 where=str(place),
                 why=f"its image has CRC {run.header['crc']:08x}, this one "
                 f"{image.header['crc']:08x}",
-                hint=f"mcutrain eval {place / IMAGE} --state {place} --data DATA",
+                hint="evaluate the run's own image: "
+                + shlex.join(["mcutrain", "eval", str(place / IMAGE), "--state", str(place)])
+                + " --data DATA",
             )
         state = Checkpoint.load(place).state
     else:

@@ -133,4 +133,5 @@ def _draw(info: Mapping[str, Any], out: Path) -> None:
     OUT.print(grid)
     if "after" not in info:
         ERR.print("accuracy was not measured: --test DATA does that", highlight=False)
-    ERR.print(f"next: mcutrain report {shlex.quote(str(out))} -o report.html", highlight=False)
+    following = shlex.join(["mcutrain", "report", str(out), "-o", "report.html"])
+    ERR.print(f"next: {following}", highlight=False, markup=False, soft_wrap=True)

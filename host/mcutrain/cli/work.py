@@ -191,7 +191,8 @@ def fresh_folder(out: Path, image: bytes) -> Path:
         raise InputError(
             "there is a run in this folder already",
             where=str(out),
-            hint=f"choose another --out, or go on with it: mcutrain train --resume --out {out}",
+            hint="choose another --out, or go on with it: "
+            + shlex.join(["mcutrain", "train", "--resume", "--out", str(out)]),
         )
     write_atomic(make_folder(out) / IMAGE, image)
     return out

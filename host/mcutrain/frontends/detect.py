@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +56,9 @@ def _zip_importer(path: Path) -> Callable[[Path], Graph]:
         return import_published
     if "graph.npy" in names:
         raise InputError(
-            "the file is a network already", where=str(path), hint=f"mcutrain inspect {path}"
+            "the file is a network already",
+            where=str(path),
+            hint=shlex.join(["mcutrain", "inspect", str(path)]),
         )
     beside = path.with_suffix(".json")
     if names and all(name.endswith(".npy") for name in names) and _is_int8_graph(beside):

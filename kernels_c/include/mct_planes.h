@@ -55,27 +55,8 @@ MCT_INLINE void mct_put_column(int16_t *plane, uint32_t step, const int8_t *x)
  * Unpacks n pixels of four channels, c bytes apart, into columns at, at + 1, ... of a row of four
  * planes, step halfwords apart.
  */
-MCT_INLINE void mct_planes_fill(int16_t *plane, uint32_t step, uint32_t at, const int8_t *x,
-                                uint32_t c, uint32_t n)
-{
-    plane += at;
-    if (at % 2 != 0 && n > 0) {
-        mct_put_column(plane, step, x);
-        plane++;
-        x += c;
-        n--;
-    }
-    for (; n >= 2; n -= 2, plane += 2, x += 2 * c) {
-        uint32_t a = mct_load4(x), b = mct_load4(x + c);
-        uint32_t low = mct_halves(a, b), high = mct_tops(a, b);
-        mct_store_pair(plane, mct_even(low));
-        mct_store_pair(plane + step, mct_odd(low));
-        mct_store_pair(plane + 2 * step, mct_even(high));
-        mct_store_pair(plane + 3 * step, mct_odd(high));
-    }
-    if (n != 0)
-        mct_put_column(plane, step, x);
-}
+void mct_planes_fill(int16_t *plane, uint32_t step, uint32_t at, const int8_t *x, uint32_t c,
+                     uint32_t n);
 
 /*
  * A loop over the outputs of a row, four at a time (w rounded up). table: bias, kernel packed, then

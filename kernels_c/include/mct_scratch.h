@@ -39,14 +39,15 @@ static inline mct_dense_scratch mct_dense_scratch_of(const mct_conv *conv)
 
 /*
  * Depthwise ones: tables of the loops, perhaps sums of a row of outputs, and the planes for `rows`
- * rows of outputs.
+ * rows of `width` outputs.
  */
-static inline uint32_t mct_planes_bytes(const mct_conv *conv, uint32_t rows, int sums)
+static inline uint32_t mct_planes_bytes(const mct_conv *conv, uint32_t rows, uint32_t width,
+                                        int sums)
 {
     const mct_window *k = &conv->win;
-    uint32_t inputs = (rows - 1) * k->sh + k->kh, width = (conv->y.w + 3u) & ~3u;
-    return MCT_PLANES * (4 * mct_table_words(k->kw, k->sw) + (sums ? 4 * width : 0) +
-                         2 * inputs * mct_plane_pitch(conv->y.w, k->kw, k->sw));
+    uint32_t inputs = (rows - 1) * k->sh + k->kh;
+    return MCT_PLANES * (4 * mct_table_words(k->kw, k->sw) + (sums ? 4 * ((width + 3) & ~3u) : 0) +
+                         2 * inputs * mct_plane_pitch(width, k->kw, k->sw));
 }
 
 #define MCT_PLANES_BYTES_MAX 2048u /* more than one row of outputs at a time only below this */
@@ -56,9 +57,18 @@ static inline uint32_t mct_planes_bytes(const mct_conv *conv, uint32_t rows, int
 static inline uint32_t mct_planes_rows(const mct_conv *conv, uint32_t rows, int sums,
                                        uint32_t bytes)
 {
-    while (rows > 1 && mct_planes_bytes(conv, rows, sums) > bytes)
+    while (rows > 1 && mct_planes_bytes(conv, rows, conv->y.w, sums) > bytes)
         rows--;
     return rows;
+}
+
+/* How many outputs of a single row, the last or whole groups of four; 0: none. */
+static inline uint32_t mct_planes_width(const mct_conv *conv, int sums, uint32_t bytes)
+{
+    uint32_t width = conv->y.w;
+    while (width > 0 && mct_planes_bytes(conv, 1, width, sums) > bytes)
+        width = (width - 1) & ~3u;
+    return width;
 }
 
 /* Outputs need neither a mask nor a clamp of their own, and are whole groups of four: no sums. */

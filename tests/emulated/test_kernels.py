@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from tests.emulated.kernel_board import BoardKernels
-from tests.kernels import fast
+from tests.kernels import fast, other_cases
 from tests.kernels.bridge import KERNEL, Call
 from tests.kernels.cases import Case, Run, assert_same, outcome
 from tests.kernels.conftest import ROOT, compile_kernels
@@ -69,6 +69,12 @@ def test_the_bytes_are_those_of_the_host(board: BoardKernels, host: ModuleType) 
             want = outcome(case, fast.plain(host), alias)
             got = outcome(case, on_board(board, full), alias)
             assert_same(want, got, (board.board_id, case.op, case.key, alias))
+
+
+def test_additions(board: BoardKernels, host: ModuleType) -> None:
+    for case in other_cases.CASES["add"][:: BOARDS[board.board_id]]:
+        want = outcome(case, fast.plain(host))
+        assert_same(want, outcome(case, on_board(board, 0)), (board.board_id, case.key))
 
 
 def test_less_scratch_gives_the_same_bytes(board: BoardKernels, host: ModuleType) -> None:

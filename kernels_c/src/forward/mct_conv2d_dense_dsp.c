@@ -58,6 +58,21 @@ static void copy_window(const dense *d, const block *b, int32_t iy, int32_t ix)
     mct_fill(to, z, (uint32_t)(k->kh - ty.end) * row);
 }
 
+/* The same for a window inside the input, channels in order: the taps of a row are one run. */
+static void copy_inside(const dense *d, int32_t iy, int32_t ix)
+{
+    const mct_conv *conv = &d->p->conv;
+    const int8_t *from = mct_row(d->x, iy), *end = d->x->base + d->x->rows * d->x->stride;
+    uint32_t at = (uint32_t)ix * conv->x.c, n = (uint32_t)conv->win.kw * conv->x.c;
+    int8_t *to = d->window;
+    for (uint32_t k = conv->win.kh; k > 0; k--) {
+        to = mct_copy(to, from + at, n);
+        from += d->x->stride;
+        if (from == end)
+            from = d->x->base;
+    }
+}
+
 /* Unpacks the window of the next output pixel; step: halfwords from quad to quad. */
 static void fill_lane(dense *d, uint32_t lane, uint32_t step)
 {
@@ -67,6 +82,10 @@ static void fill_lane(dense *d, uint32_t lane, uint32_t step)
     if (d->window == NULL) {
         const int8_t *x = mct_row(d->x, iy) + (uint32_t)ix * conv->x.c;
         mct_widen(d->blocks[0].lanes + 4 * lane, step, x, d->blocks[0].n);
+    } else if (conv->perm == NULL && iy >= 0 && iy + conv->win.kh <= conv->x.h && ix >= 0 &&
+               ix + conv->win.kw <= conv->x.w) {
+        copy_inside(d, iy, ix);
+        mct_widen(d->blocks[0].lanes + 4 * lane, step, d->window, 4 * MCT_QUADS(d->blocks[0].n));
     } else {
         for (const block *b = d->blocks; b != d->blocks + 2 && b->n != 0; b++) {
             copy_window(d, b, iy, ix);
@@ -159,13 +178,9 @@ static MCT_NOINLINE void make_any(const dense *d, uint32_t pixel, uint32_t n)
 {
     for (uint32_t o = 0; o < d->p->conv.y.c; o++) {
         mct_acc4 a = dot_block(mct_acc4_of(d->p->bias[o]), &d->blocks[0], o);
-        int32_t acc[MCT_LANES];
         if (d->blocks[1].n != 0)
             a = dot_block(a, &d->blocks[1], o);
-        acc[0] = a.a0;
-        acc[1] = a.a1;
-        acc[2] = a.a2;
-        acc[3] = a.a3;
+        const int32_t acc[MCT_LANES] = {a.a0, a.a1, a.a2, a.a3};
         put_some(d, pixel, n, o, acc);
     }
 }
@@ -242,12 +257,11 @@ static void make_pixels(dense *d, uint32_t pixels, int four)
 /* Copies the weights of a block to where each channel's are whole quads. */
 static void pad_weights(block *b, uint32_t channels, int8_t *to)
 {
-    uint32_t row = 4 * MCT_QUADS(b->n);
     const int8_t *from = b->w;
     b->w = to;
-    b->row = row;
+    b->row = 4 * MCT_QUADS(b->n);
     for (; channels > 0; channels--, from += b->n)
-        to = mct_fill(mct_copy(to, from, b->n), 0, row - b->n);
+        to = mct_fill(mct_copy(to, from, b->n), 0, b->row - b->n);
 }
 
 int mct_conv2d_dense_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
@@ -275,7 +289,10 @@ int mct_conv2d_dense_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy, ui
     if (need.weights != 0 && p->scratch.bytes >= four + need.weights)
         pad_weights(&d.blocks[0], conv->y.c, (int8_t *)p->scratch.base + four);
     d.bit = oy * conv->y.w * conv->y.c;
-    d.window = need.window == 0 ? NULL : p->scratch.base;
+    if (need.window != 0) {
+        d.window = p->scratch.base;
+        memset(d.window, 0, need.window); /* what follows the elements stays 0 */
+    }
     make_pixels(&d, rows * conv->y.w, p->scratch.bytes >= four);
     return 1;
 }

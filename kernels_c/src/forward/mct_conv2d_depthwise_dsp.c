@@ -1,6 +1,7 @@
 /*
  * Depthwise convolution, output rows, with the DSP extension: see mct_planes.h. Four neighbouring
- * channels of a few rows at a time: the more rows, the fewer input rows are unpacked twice.
+ * channels of a few rows at a time: the more rows, the fewer input rows are unpacked twice. Where
+ * the scratch memory is too small for one row, it is cut.
  *
  * No overflow: see mct_conv2d_row_s8.c. Taps outside the input lie in the planes as z_x.
  */
@@ -22,7 +23,10 @@ typedef struct {
     int32_t *sums;    /* (4, width) of a row of outputs; not if plain */
     int16_t *planes;  /* (4, inputs, pitch) */
     uint32_t words, width, inputs, pitch;
-    uint32_t columns; /* inside the input */
+    uint32_t outs;    /* of a row, up to width */
+    uint32_t left;    /* columns of padding before them in the planes */
+    uint32_t first;   /* bytes to the first input column */
+    uint32_t columns; /* input columns */
     uint32_t back;    /* see mct_outputs_tail */
     int plain;        /* no clamp of its own, no mask, whole groups of four outputs */
     int masked;       /* no clamp of its own, whole bytes of the mask for each pixel */
@@ -41,14 +45,14 @@ static const int8_t *input_row(const depthwise *d, uint32_t oy, uint32_t r)
 static void pad(const depthwise *d, uint32_t oy, uint32_t inputs)
 {
     const mct_window *k = &d->p->conv.win;
-    uint32_t used = (uint32_t)(d->p->conv.y.w - 1) * k->sw + k->kw;
+    uint32_t used = (d->outs - 1) * k->sw + k->kw;
     for (uint32_t r = 0; r < inputs; r++) {
         int16_t *row = d->planes + r * d->pitch;
-        uint32_t left = input_row(d, oy, r) == NULL ? used : k->pl;
+        uint32_t left = input_row(d, oy, r) == NULL ? used : d->left;
         for (uint32_t j = 0; j < MCT_PLANES; j++, row += d->inputs * d->pitch) {
             for (uint32_t i = 0; i < left; i++)
                 row[i] = d->p->z_x;
-            for (uint32_t i = k->pl + d->columns; i < used; i++)
+            for (uint32_t i = d->left + d->columns; i < used; i++)
                 row[i] = d->p->z_x;
         }
     }
@@ -67,7 +71,7 @@ static void put_any(const mct_conv2d *p, mct_acc4 a, int8_t *y, uint8_t *mask, u
 static MCT_NOINLINE void put_row_any(const depthwise *d, uint32_t o, uint32_t at)
 {
     const mct_conv2d *p = d->p;
-    const int32_t *acc = d->sums, *end = acc + 4u * p->conv.y.w, *m = p->mult + o;
+    const int32_t *acc = d->sums, *end = acc + 4 * d->outs, *m = p->mult + o;
     int32_t z = p->z_y;
     for (at += o; acc != end; acc += 4, at += p->conv.y.c) {
         mct_acc4 a = {mct_scale(acc[0], m[0], z), mct_scale(acc[1], m[1], z),
@@ -83,7 +87,7 @@ static MCT_NOINLINE void put_row_any(const depthwise *d, uint32_t o, uint32_t at
 static MCT_NOINLINE void put_row_masked(const depthwise *d, uint32_t o, uint32_t at)
 {
     const mct_conv2d *p = d->p;
-    const int32_t *acc = d->sums, *end = acc + 4u * p->conv.y.w;
+    const int32_t *acc = d->sums, *end = acc + 4 * d->outs;
     int32_t m0 = p->mult[o], m1 = p->mult[o + 1], m2 = p->mult[o + 2], m3 = p->mult[o + 3];
     uint32_t c = p->conv.y.c, shift = o % 8, word, noted;
     int32_t z = p->z_y;
@@ -112,10 +116,9 @@ static void make_plain(const depthwise *d, uint32_t o, uint32_t rows, uint32_t a
     for (uint32_t j = 0; j < MCT_PLANES; j++) {
         uint32_t *table = d->tables + j * d->words, *tail = tail_of(d, j);
         const int16_t *plane = d->planes + j * d->inputs * d->pitch;
-        mct_outputs_tail t = {p->mult[o + j], p->z_y, c, NULL, d->back, d->y + at + o + j};
-        for (uint32_t r = 0; r < rows; r++, plane += step) {
-            t.to = t.end;
-            t.end += row;
+        mct_outputs_tail t = {p->mult[o + j], p->z_y, c, d->y + at + o + j, d->back, NULL};
+        for (uint32_t r = 0; r < rows; r++, plane += step, t.to += row) {
+            t.end = t.to + d->outs * c;
             memcpy(tail, &t, sizeof t);
             d->outputs(table, plane, 2 * d->pitch);
         }
@@ -130,7 +133,8 @@ static void make_any(const depthwise *d, uint32_t o, uint32_t rows, uint32_t at)
     for (uint32_t r = 0; r < rows; r++, at += conv->y.w * conv->y.c) {
         for (uint32_t j = 0; j < MCT_PLANES; j++) {
             uint32_t *table = d->tables + j * d->words, *tail = tail_of(d, j);
-            const mct_sums_tail t = {d->sums + j, d->back, d->sums + j + MCT_PLANES * d->width};
+            uint32_t outs = (d->outs + 3) & ~3u;
+            const mct_sums_tail t = {d->sums + j, d->back, d->sums + j + MCT_PLANES * outs};
             memcpy(tail, &t, sizeof t);
             d->loop_sums(table, d->planes + j * d->inputs * d->pitch + r * step, 2 * d->pitch);
         }
@@ -141,7 +145,23 @@ static void make_any(const depthwise *d, uint32_t o, uint32_t rows, uint32_t at)
     }
 }
 
-/* Output rows oy .. oy + rows - 1, the first at y[at]. */
+/* The planes' columns for outputs ox .. ox + outs - 1 of a row. */
+static void set_columns(depthwise *d, uint32_t ox, uint32_t outs)
+{
+    const mct_conv *conv = &d->p->conv;
+    const mct_window *k = &conv->win;
+    uint32_t start = ox * k->sw, used = (outs - 1) * k->sw + k->kw;
+    d->outs = outs;
+    d->left = start < k->pl ? k->pl - start : 0;
+    d->left = d->left < used ? d->left : used;
+    start = start < k->pl ? 0 : start - k->pl;
+    d->first = start * conv->x.c;
+    d->columns = start < conv->x.w ? conv->x.w - start : 0;
+    if (d->columns > used - d->left)
+        d->columns = used - d->left;
+}
+
+/* These outputs of rows oy .. oy + rows - 1, the first at y[at]. */
 static void make_rows(const depthwise *d, uint32_t oy, uint32_t rows, uint32_t at)
 {
     const mct_conv *conv = &d->p->conv;
@@ -153,8 +173,8 @@ static void make_rows(const depthwise *d, uint32_t oy, uint32_t rows, uint32_t a
         for (uint32_t r = 0; r < inputs; r++) {
             const int8_t *row = input_row(d, oy, r);
             if (row != NULL)
-                mct_planes_fill(d->planes + r * d->pitch, d->inputs * d->pitch, k->pl, row + o,
-                                conv->x.c, d->columns);
+                mct_planes_fill(d->planes + r * d->pitch, d->inputs * d->pitch, d->left,
+                                row + d->first + o, conv->x.c, d->columns);
         }
         for (uint32_t j = 0; j < MCT_PLANES; j++, w += (uint32_t)k->kh * k->kw)
             mct_pack_kernel(d->tables + j * d->words, d->p->bias[o + j], w, k->kw, k->sw,
@@ -167,11 +187,6 @@ static void make_rows(const depthwise *d, uint32_t oy, uint32_t rows, uint32_t a
 }
 
 /* Whether all shifts can be done to the weights, which have 16 bits when they are packed. */
-static int whole_range(const mct_conv2d *p)
-{
-    return p->lo == INT8_MIN && p->hi == INT8_MAX;
-}
-
 static int shifts_fit(const mct_conv2d *p)
 {
     for (uint32_t o = 0; o < p->conv.y.c; o++) {
@@ -181,34 +196,48 @@ static int shifts_fit(const mct_conv2d *p)
     return 1;
 }
 
+static int has_whole_mask(const mct_conv2d *p, const uint8_t *mask)
+{
+    return mask != NULL && p->lo == INT8_MIN && p->hi == INT8_MAX && p->conv.y.c % 8 == 0;
+}
+
+/* Lays out the scratch memory for chunks of `rows` rows of `width` outputs. */
+static void lay_out(depthwise *d, uint32_t rows, uint32_t width)
+{
+    const mct_window *k = &d->p->conv.win;
+    d->words = mct_table_words(k->kw, k->sw);
+    d->width = (width + 3) & ~3u;
+    d->tables = d->p->scratch.base;
+    d->sums = (int32_t *)(d->tables + MCT_PLANES * d->words);
+    d->planes = (int16_t *)(d->sums + (d->plain ? 0 : MCT_PLANES * d->width));
+    d->inputs = (rows - 1) * k->sh + k->kh;
+    d->pitch = mct_plane_pitch(width, k->kw, k->sw);
+    d->back = 2 * k->kh * d->pitch - 8u * k->sw;
+    d->outputs = mct_plane_outputs(k->kw, k->sw);
+    d->loop_sums = mct_plane_sums(k->kw, k->sw);
+}
+
 int mct_conv2d_depthwise_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
                              int8_t *y, uint8_t *mask)
 {
     const mct_conv *conv = &p->conv;
-    const mct_window *k = &conv->win;
-    uint32_t row = (uint32_t)conv->y.w * conv->y.c, used, chunk;
-    depthwise d = {.p = p, .x = x, .y = y, .mask = mask, .bit = oy * row};
+    uint32_t w = conv->y.w, c = conv->y.c, chunk, width = w;
+    depthwise d = {.p = p, .x = x, .y = y, .mask = mask, .bit = oy * w * c};
     if (!mct_planes_for(conv) || !shifts_fit(p))
         return 0;
     d.plain = mct_planes_plain(p, mask != NULL);
-    d.masked = whole_range(p) && mask != NULL && conv->y.c % 8 == 0;
+    d.masked = has_whole_mask(p, mask);
     chunk = mct_planes_rows(conv, rows, !d.plain, p->scratch.bytes);
-    if (mct_planes_bytes(conv, chunk, !d.plain) > p->scratch.bytes)
+    if (chunk == 1)
+        width = mct_planes_width(conv, !d.plain, p->scratch.bytes);
+    if (width == 0)
         return 0;
-    d.words = mct_table_words(k->kw, k->sw);
-    d.width = (conv->y.w + 3u) & ~3u;
-    d.tables = p->scratch.base;
-    d.sums = (int32_t *)(d.tables + MCT_PLANES * d.words);
-    d.planes = (int16_t *)(d.sums + (d.plain ? 0 : MCT_PLANES * d.width));
-    d.inputs = (chunk - 1) * k->sh + k->kh;
-    d.pitch = mct_plane_pitch(conv->y.w, k->kw, k->sw);
-    d.back = 2 * k->kh * d.pitch - 8u * k->sw;
-    d.outputs = mct_plane_outputs(k->kw, k->sw);
-    d.loop_sums = mct_plane_sums(k->kw, k->sw);
-    used = (uint32_t)(conv->y.w - 1) * k->sw + k->kw;
-    d.columns = used - k->pl < conv->x.w ? used - k->pl : conv->x.w;
-    for (uint32_t i = 0; i < rows; i += chunk)
-        make_rows(&d, oy + i, rows - i < chunk ? rows - i : chunk, i * row);
+    lay_out(&d, chunk, width);
+    for (uint32_t ox = 0; ox < w; ox += width) {
+        set_columns(&d, ox, w - ox < width ? w - ox : width);
+        for (uint32_t i = 0; i < rows; i += chunk)
+            make_rows(&d, oy + i, rows - i < chunk ? rows - i : chunk, (i * w + ox) * c);
+    }
     return 1;
 }
 

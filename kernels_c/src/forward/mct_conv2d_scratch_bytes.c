@@ -13,7 +13,7 @@ uint32_t mct_conv2d_scratch_bytes(const mct_conv2d *p, uint32_t rows, int masked
     if (mct_planes_for(conv)) {
         int sums = !mct_planes_plain(p, masked);
         rows = mct_planes_rows(conv, rows, sums, MCT_PLANES_BYTES_MAX);
-        return mct_planes_bytes(conv, rows, sums);
+        return mct_planes_bytes(conv, rows, conv->y.w, sums);
     }
     return 0;
 }

@@ -59,11 +59,26 @@ MCT_INLINE void pack(uint32_t *to, const int8_t *w, uint32_t kw, uint32_t sw, in
     }
 }
 
+/* The nine weights of a kernel of 3, which is the most frequent: for both strides. */
+MCT_INLINE void pack_3(uint32_t *to, const int8_t *w)
+{
+    const uint32_t rows[3] = {mct_load4(w), mct_load4(w + 3), mct_load4(w + 5) >> 8};
+    uint32_t even = mct_even(rows[0]), odd = mct_odd(rows[0]);
+    to[0] = mct_halves(even, odd);
+    to[1] = mct_low_high(odd, even);
+    even = mct_even(rows[1]);
+    odd = mct_odd(rows[1]);
+    to[2] = mct_halves(even, odd);
+    to[3] = mct_low_high(odd, even);
+    even = mct_even(rows[2]);
+    odd = mct_odd(rows[2]);
+    to[4] = mct_halves(even, odd);
+    to[5] = mct_low_high(odd, even);
+}
+
 static void pack_any(uint32_t *to, const int8_t *w, uint32_t kw, uint32_t sw)
 {
-    if (kw == 3)
-        pack(to, w, 3, 1, 0); /* the same for both strides */
-    else if (kw == 5)
+    if (kw == 5)
         sw == 1 ? pack(to, w, 5, 1, 0) : pack(to, w, 5, 2, 0);
     else
         sw == 1 ? pack(to, w, 7, 1, 0) : pack(to, w, 7, 2, 0);
@@ -76,6 +91,8 @@ void mct_pack_kernel(uint32_t *table, int32_t bias, const int8_t *w, uint32_t kw
     *table++ = (uint32_t)bias << shift;
     if (flip)
         pack(table, w, kw, 1, 1);
+    else if (kw == 3)
+        pack_3(table, w);
     else
         pack_any(table, w, kw, sw);
     for (; shift != 0 && table != end; table++)

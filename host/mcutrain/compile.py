@@ -144,8 +144,8 @@ def layout(
 ) -> CompiledProgram:
     """Give every value of a program its place; scratch memory stays within `pool` bytes."""
     memory = plan_memory(program, exact=exact, in_place=in_place)
-    room = None if pool is None else pool - (_sequential(program, STATE, {}) + 3) // 4 * 4
-    program, memory = lend_scratch(program, memory, room)
+    state = (_sequential(program, STATE, {}) + 3) // 4 * 4
+    program, memory = lend_scratch(program, memory, state, pool)
     offsets: dict[str, int] = {
         name: memory.offsets[buffer.name] for buffer in memory.buffers for name in buffer.values
     }

@@ -14,8 +14,8 @@ from mcutrain.ir.scratch import scratch_bytes
 from mcutrain.memory.solve import lower_bound
 
 SLOT = "scratch"
-# An arena of at least so many bytes may grow by a sixteenth of them, or this.
-GROWING_BYTES, SPARE_BYTES = 16 * 1024, 2048
+# Where state and arena have at least so many bytes, the arena may grow by this.
+GROWING_BYTES, SPARE_BYTES = 32 * 1024, 2048
 _ALIGN = 4
 
 
@@ -29,7 +29,7 @@ class _Turn:
 
 
 def lend_scratch(
-    program: Program, memory: MemoryPlan, room: int | None = None
+    program: Program, memory: MemoryPlan, state_bytes: int = 0, pool: int | None = None
 ) -> tuple[Program, MemoryPlan]:
     """The program and its layout with scratch buffers, in place of those that were planned.
 
@@ -39,11 +39,14 @@ def lend_scratch(
     Args:
         program: in its final order.
         memory: its layout.
-        room: bytes beyond which the arena may not grow.
+        state_bytes: of the state, which lies before the arena.
+        pool: bytes beyond which state and arena may not grow.
     """
-    end = memory.arena_bytes + _spare(memory.arena_bytes)
-    if room is not None:
-        end = max(memory.arena_bytes, min(end, room))
+    end = memory.arena_bytes
+    if state_bytes + end >= GROWING_BYTES:
+        end += SPARE_BYTES
+    if pool is not None:
+        end = max(memory.arena_bytes, min(end, pool - state_bytes))
     planned = {i.operands[SLOT] for i in program.instrs if _takes_scratch(i)}
     kept = tuple(b for b in memory.buffers if b.name not in planned)
     offsets = {b.name: memory.offsets[b.name] for b in kept}
@@ -105,10 +108,6 @@ def _wanted(program: Program, instr: Instr, rows: int | None = None) -> int:
     if _takes_scratch(instr):
         nbytes = max(nbytes, program.values[instr.operands[SLOT]].nbytes)
     return nbytes
-
-
-def _spare(arena_bytes: int) -> int:
-    return min(SPARE_BYTES, arena_bytes // 16) if arena_bytes >= GROWING_BYTES else 0
 
 
 def _gap(

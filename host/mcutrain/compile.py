@@ -10,7 +10,7 @@ import numpy as np
 
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.macs import macs
-from mcutrain.ir.program import CONST, STATE, CompiledProgram, Program, value_bytes
+from mcutrain.ir.program import CONST, STATE, CompiledProgram, Program, aligned, value_bytes
 from mcutrain.ir.serialize import network_hash
 from mcutrain.ir.verify import verify
 from mcutrain.memory import bound_of, lend_scratch, peak_values, plan_memory
@@ -115,7 +115,7 @@ def _within(
     Greedy: the cheapest repeat that suffices; else the one that helps most, and on from there.
     """
     state = _sequential(program, STATE, {})
-    need = (state + 3) // 4 * 4 + bound_of(program)
+    need = aligned(state) + bound_of(program)
     while need > pool:
         tried: list[tuple[int, int, int, Lowered, Program]] = []
         alive = peak_values(program)
@@ -124,7 +124,7 @@ def _within(
                 continue
             repeated = repeat(lowered, one)
             candidate = finished(repeated)
-            bytes_now = (state + 3) // 4 * 4 + bound_of(candidate)
+            bytes_now = aligned(state) + bound_of(candidate)
             work = sum(macs(candidate, i) for i in candidate.instrs)
             tried.append((max(bytes_now, pool), work, len(tried), repeated, candidate))
         best = min(tried, default=None, key=lambda t: t[:3])
@@ -144,7 +144,7 @@ def layout(
 ) -> CompiledProgram:
     """Give every value of a program its place; scratch memory stays within `pool` bytes."""
     memory = plan_memory(program, exact=exact, in_place=in_place)
-    state = (_sequential(program, STATE, {}) + 3) // 4 * 4
+    state = aligned(_sequential(program, STATE, {}))
     program, memory = lend_scratch(program, memory, state, pool)
     offsets: dict[str, int] = {
         name: memory.offsets[buffer.name] for buffer in memory.buffers for name in buffer.values

@@ -19,6 +19,7 @@ from mcutrain.errors import InputError
 from mcutrain.image.status import status_error
 from mcutrain.image.unpack import Image, unpack
 from mcutrain.ir.instructions import INSTRUCTIONS
+from mcutrain.ir.program import aligned
 
 Array = npt.NDArray[Any]
 Sample = Array | Sequence[Array] | bytes
@@ -303,7 +304,7 @@ class Engine:
     # ---- private ----
 
     def _arena_start(self) -> int:
-        return (int(self.image.header["state_bytes"]) + 3) // 4 * 4
+        return aligned(int(self.image.header["state_bytes"]))
 
     def _tensor_bytes(self, index: int) -> bytes:
         tensor = self.image.tensors[index]

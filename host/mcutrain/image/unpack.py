@@ -15,6 +15,7 @@ from typing import Any
 from mcutrain.errors import ImageError
 from mcutrain.image import format as fmt
 from mcutrain.ir.instructions import INSTRUCTIONS
+from mcutrain.ir.program import aligned
 
 _SPACE_NAMES = {code: name for name, code in fmt.SPACES.items()}
 _DTYPE_NAMES = {code: name for name, code in fmt.DTYPES.items()}
@@ -96,7 +97,7 @@ class Image:
         """Memory that the executor needs: state, then the arena at the next multiple of 4."""
         state: int = self.header["state_bytes"]
         arena: int = self.header["arena_bytes"]
-        return (state + 3) // 4 * 4 + arena
+        return aligned(state) + arena
 
     @property
     def inputs(self) -> tuple[ImageTensor, ...]:

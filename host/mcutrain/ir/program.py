@@ -29,6 +29,11 @@ _BITS = {
 }
 
 
+def aligned(nbytes: int) -> int:
+    """The next multiple of 4: where a buffer, or the arena behind the state, may start."""
+    return (nbytes + 3) // 4 * 4
+
+
 def value_bytes(dtype: str, count: int) -> int:
     """Bytes of `count` elements; masks and nibbles are rounded up to whole bytes."""
     return (_BITS[dtype] * count + 7) // 8
@@ -183,4 +188,4 @@ class CompiledProgram:
         """Bytes of the block the executor needs: state, then the arena at the next multiple of
         4.
         """
-        return (self.state_bytes + 3) // 4 * 4 + self.memory.arena_bytes
+        return aligned(self.state_bytes) + self.memory.arena_bytes

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mcutrain.ir.program import Buffer
+from mcutrain.ir.program import Buffer, aligned
 from mcutrain.memory.fit import fit
 
 _ALIGN = 4
@@ -30,7 +30,7 @@ def lower_bound(buffers: Sequence[Buffer]) -> int:
     best = 0
     for at in {b.first for b in buffers}:
         live = [b.nbytes for b in buffers if b.first <= at <= b.last]
-        padding = [_aligned(n) - n for n in live]
+        padding = [aligned(n) - n for n in live]
         best = max(best, sum(live) + sum(padding) - max(padding))
     return best
 
@@ -172,7 +172,3 @@ def _top(layout: _Layout) -> int:
 
 def _together(a: Buffer, b: Buffer) -> bool:
     return a.first <= b.last and b.first <= a.last
-
-
-def _aligned(nbytes: int) -> int:
-    return (nbytes + _ALIGN - 1) // _ALIGN * _ALIGN

@@ -19,7 +19,7 @@ import numpy as np
 
 from mcutrain.ir.inplace import inplace_pairs
 from mcutrain.ir.instructions import INPUT_ROW, MAX_MEMBERS
-from mcutrain.ir.program import ARENA, Instr, Value, value_bytes
+from mcutrain.ir.program import ARENA, Instr, Value, aligned, value_bytes
 from mcutrain.passes.lowered import Lowered
 from mcutrain.passes.rows import flow, is_row_op
 from mcutrain.passes.scratch import SLOT, share_scratch
@@ -128,7 +128,7 @@ class _Streaming:
 
     def _live(self, first: int, end: int) -> int:
         return sum(
-            self._aligned(self.sizes[n])
+            aligned(self.sizes[n])
             for n, (start, last) in self.spans.items()
             if start < end and last >= first
         )
@@ -140,27 +140,27 @@ class _Streaming:
         live = self._live(first, end)
         counters = value_bytes("u16", end - first + len(self.out.inputs))
         rings = self._rings(first, end, self.rows_of)
-        live -= sum(self._aligned(self.sizes[name]) for name in rings)
+        live -= sum(aligned(self.sizes[name]) for name in rings)
         nbytes = {name: self._ring_bytes(name, rows) for name, rows in rings.items()}
         groups = take_turns(nbytes, self.quarrel)
         scratch = [
-            self._aligned(self.sizes[i.operands[SLOT]])
+            aligned(self.sizes[i.operands[SLOT]])
             for i in self.instrs[first:end]
             if SLOT in i.operands
         ]
         live -= sum(scratch) - max(scratch, default=0)
-        return live + sum(nbytes[group[0]] for group in groups) + self._aligned(counters)
+        return live + sum(nbytes[group[0]] for group in groups) + aligned(counters)
 
     def _ring_bytes(self, name: str, rows: int) -> int:
         value = self.out.values[name]
-        return self._aligned(rows * value.shape[1] * value.shape[2])
+        return aligned(rows * value.shape[1] * value.shape[2])
 
     def _alone(self, index: int) -> int:
         """Bytes alive while one instruction runs that stands alone and may write over an input."""
         live = self._live(index, index + 1)
         for source, target in inplace_pairs(self.out.values, self.instrs[index]):
             if self.spans[source][1] == index == self.spans[target][0]:
-                return live - self._aligned(self.sizes[target])
+                return live - aligned(self.sizes[target])
         return live
 
     def _estimate(self) -> None:
@@ -216,7 +216,3 @@ class _Streaming:
         input_rows = int(np.count_nonzero(order == INPUT_ROW))
         params = {"members": len(members), "input_rows": input_rows}
         return Instr("segment", layer, operands, params)
-
-    @staticmethod
-    def _aligned(nbytes: int) -> int:
-        return (nbytes + 3) // 4 * 4

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcutrain.ir.macs import FORWARD, macs, phase
-from mcutrain.ir.program import STATE, Buffer, CompiledProgram
+from mcutrain.ir.program import STATE, Buffer, CompiledProgram, aligned
 
 _STATE_KINDS = (
     ("weights", (".trained",)),
@@ -43,7 +43,7 @@ class Cost:
     @property
     def pool(self) -> int:
         """SRAM that the image needs: state, then the arena at the next multiple of 4."""
-        return (sum(self.state.values()) + 3) // 4 * 4 + self.arena
+        return aligned(sum(self.state.values())) + self.arena
 
 
 def cost_of(compiled: CompiledProgram, image_bytes: int) -> Cost:

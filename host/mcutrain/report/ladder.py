@@ -11,7 +11,16 @@ from dataclasses import dataclass, replace
 
 from mcutrain.compile import Savings, compile_program
 from mcutrain.ir.graph import Graph
-from mcutrain.ir.program import ARENA, CONST, STATE, CompiledProgram, MemoryPlan, Program, Value
+from mcutrain.ir.program import (
+    ARENA,
+    CONST,
+    STATE,
+    CompiledProgram,
+    MemoryPlan,
+    Program,
+    Value,
+    aligned,
+)
 from mcutrain.memory import plan_memory
 from mcutrain.plan.plan import Plan
 from mcutrain.plan.scheme import resolve_scheme
@@ -39,7 +48,7 @@ class Rung:
     @property
     def total(self) -> int:
         """State, then the arena at the next multiple of 4."""
-        return (self.state + 3) // 4 * 4 + self.arena
+        return aligned(self.state) + self.arena
 
 
 def ladder(graph: Graph, plan: Plan) -> Iterator[Rung]:

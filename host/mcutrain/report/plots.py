@@ -10,6 +10,7 @@ import numpy as np
 
 from mcutrain.errors import ToolchainError
 from mcutrain.ir.graph import Array
+from mcutrain.ir.program import aligned
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -149,7 +150,7 @@ def memory_map(buffers: Sequence[Mapping[str, Any]], state: int, forward: int, t
     """
     canvas = Canvas(9.6, 4.8)
     axes = canvas.axes
-    base = (state + 3) // 4 * 4
+    base = aligned(state)
     top = base + max(b["offset"] + b["bytes"] for b in buffers)
     seen = {STATE_KIND: STATE_COLOR}
     extent = (total, top)

@@ -97,6 +97,13 @@ def test_the_trained_bytes_are_the_same() -> None:
     assert _again(less)
 
 
+def test_layers_that_run_again_twice_have_scratch_memory_of_their_own() -> None:
+    weights = {f"b{i}.expand": tuple(range(6)) for i in range(3)}
+    less = _same_state(blocks_network(), Plan(("wide", "last"), {**weights, "wide": (1, 2)}), 2)
+    starts = [i.layer for i in less.program.instrs if i.op == "segment"]
+    assert starts.count("b0.expand") > 1
+
+
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(networks(), st.sampled_from(("last:2", "last:4", "full")))
 def test_the_trained_bytes_are_the_same_on_any_network(graph: Graph, scheme: str) -> None:

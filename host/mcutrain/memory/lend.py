@@ -57,6 +57,8 @@ def lend_scratch(
     for turn in _turns(program):
         gap = _gap(kept, memory, turn, end)
         name = f"{instrs[turn.first].layer}.{instrs[turn.first].op}.scratch"
+        if name in values:  # a layer that the backward pass runs again
+            name = f"{name}{turn.first}"
         nbytes = min(gap[1] - gap[0], turn.wanted)
         if nbytes <= 0:
             continue

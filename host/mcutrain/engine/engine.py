@@ -159,6 +159,11 @@ class Engine:
             self._write(np.ascontiguousarray(piece).tobytes())
         return self._forward()
 
+    def run_first(self, sample: Sample, count: int) -> None:
+        """The first `count` instructions of the forward pass; `tensor` shows what they made."""
+        self._put(sample)
+        self._check(self._module.lib.mcutrain_run_first(self._engine, count))
+
     def _forward(self) -> npt.NDArray[np.float32]:
         predicted = self._module.ffi.new("uint32_t *")
         self._check(self._module.lib.mct_engine_forward(self._engine, predicted))

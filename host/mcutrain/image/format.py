@@ -9,6 +9,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+from mcutrain.ir import instructions
 from mcutrain.ir.instructions import INSTRUCTIONS, InstructionSpec, Slot
 
 MAGIC = b"MCTI"
@@ -16,7 +17,7 @@ VERSION = 2
 NONE = 0xFFFF  # no tensor, no error exponent
 MAX_SLOTS = 12
 MAX_PARAMS = 9
-MAX_INPUTS = 4
+MAX_INPUTS = instructions.MAX_INPUTS
 # Verification compares every operand with all earlier instructions; this bounds its time.
 MAX_INSTRUCTIONS = 4096
 CRC_START = 16  # the CRC covers the bytes from here to the end

@@ -14,7 +14,7 @@ from mcutrain.errors import FitError, InternalError
 from mcutrain.image import format as fmt
 from mcutrain.ir.program import CONST, STATE, CompiledProgram, Instr, Program, Value
 
-_NUMPY = {
+NUMPY = {
     "s8": "<i1",
     "u8": "<u1",
     "s16": "<i2",
@@ -164,7 +164,7 @@ def _contents(compiled: CompiledProgram, space: str, size: int) -> bytes:
 
 def _bytes_of(value: Value) -> bytes:
     data = np.ascontiguousarray(value.data)
-    stored = data.astype(_NUMPY[value.dtype])
+    stored = data.astype(NUMPY[value.dtype])
     if not np.array_equal(stored, data):
         raise InternalError(f"{value.name} holds values that {value.dtype} cannot", where="pack")
     return stored.tobytes()

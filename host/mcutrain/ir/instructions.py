@@ -14,6 +14,8 @@ from dataclasses import dataclass
 MAX_MEMBERS = 64
 INPUT_ROW = 255
 
+MAX_INPUTS = 4  # of a program
+
 
 @dataclass(frozen=True)
 class Slot:

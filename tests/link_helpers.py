@@ -13,7 +13,7 @@ from tests.networks import NetworkBuilder, residual_network
 from mcutrain.compile import compile_program
 from mcutrain.engine.loopback import Loopback
 from mcutrain.image.pack import pack
-from mcutrain.link.channel import Patience
+from mcutrain.link.effort import Patience
 from mcutrain.link.session import Session
 from mcutrain.link.transport import Transport
 from mcutrain.plan.scheme import resolve_scheme
@@ -120,3 +120,43 @@ def open_session(line: FaultyLine | Loopback | None = None, image: bytes | None 
     session = Session(line or Loopback(pool_bytes=POOL), "host", PATIENCE)
     session.open(image or small_image())
     return session
+
+
+@dataclass
+class NoisyLine:
+    """A transport that loses, changes and doubles bytes by chance, each at the same rate."""
+
+    inner: Transport
+    rate: float
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._rng = np.random.default_rng(self.seed)
+        self.faults = 0
+
+    def write(self, data: bytes) -> None:
+        damaged = self._damage(data)
+        if damaged:
+            self.inner.write(damaged)
+
+    def read(self, timeout_s: float) -> bytes:
+        return self._damage(self.inner.read(timeout_s))
+
+    def close(self) -> None:
+        self.inner.close()
+
+    def _damage(self, data: bytes) -> bytes:
+        draws = self._rng.random(len(data))
+        where = np.flatnonzero(draws < 3 * self.rate)
+        self.faults += len(where)
+        out = bytearray()
+        done = 0
+        for at in where:
+            out += data[done:at]
+            kind = int(draws[at] / self.rate)
+            if kind == 1:
+                out.append(data[at] ^ int(self._rng.integers(1, 256)))
+            elif kind == 2:
+                out += data[at : at + 1] * 2
+            done = at + 1
+        return bytes(out + data[done:])

@@ -4,7 +4,7 @@
 #include "app_internal.h"
 #include "hal.h"
 
-#define ALL_FLAGS ((uint32_t)MCT_WIRE_RUN_PROFILE | MCT_WIRE_RUN_TRACE)
+#define ALL_FLAGS ((uint32_t)MCT_WIRE_RUN_PROFILE | MCT_WIRE_RUN_TRACE | MCT_WIRE_RUN_NO_LOGITS)
 
 /* Ticks since the mark belong to the instruction. */
 static void attribute(mct_app *app, const mct_engine *engine, uint32_t instruction)
@@ -184,7 +184,8 @@ uint32_t mct_app_eval(mct_app *app, const uint8_t *request, uint32_t n, uint8_t 
     app->logits_valid = 1;
     mct_put_u16(response + MCT_WIRE_EVAL_RSP_PREDICTED, predicted);
     mct_put_u32(response + MCT_WIRE_EVAL_RSP_TICKS, app->ticks_forward + app->ticks_backward);
-    if (bytes > MCT_WIRE_MAX_PAYLOAD - MCT_WIRE_EVAL_RSP_BYTES) {
+    if ((request[MCT_WIRE_EVAL_REQ_FLAGS] & MCT_WIRE_RUN_NO_LOGITS) != 0 ||
+        bytes > MCT_WIRE_MAX_PAYLOAD - MCT_WIRE_EVAL_RSP_BYTES) {
         bytes = 0;
     }
     memcpy(response + MCT_WIRE_EVAL_RSP_LOGITS, mct_engine_logits(&app->engine), bytes);

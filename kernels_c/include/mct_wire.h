@@ -68,6 +68,7 @@ enum {
 enum {
     MCT_WIRE_RUN_PROFILE = 1,
     MCT_WIRE_RUN_TRACE = 2,
+    MCT_WIRE_RUN_NO_LOGITS = 4,
 };
 
 /* Why a frame could not be read. */

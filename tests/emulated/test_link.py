@@ -7,14 +7,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.link_helpers import Fault, FaultyLine, random_fault, samples, small_image, tiny_image
+from tests.link_helpers import (
+    Fault,
+    FaultyLine,
+    NoisyLine,
+    random_fault,
+    samples,
+    small_image,
+    tiny_image,
+)
 
 from mcutrain.boards.build import build_firmware
 from mcutrain.boards.emulate import EmulatedBoard
 from mcutrain.boards.table import BOARDS, get_board
 from mcutrain.devices import open_device
-from mcutrain.link.channel import Patience
+from mcutrain.link.effort import Patience
 from mcutrain.link.session import Session
+from mcutrain.link.transport import Transport
 from mcutrain.link.wire import RunFlag
 
 pytestmark = pytest.mark.qemu
@@ -52,7 +61,7 @@ def test_state_and_trace_are_those_of_the_host(name: str) -> None:
 session_ids = iter(range(0x1101, 0x11FF))
 
 
-def run(line: FaultyLine, patience: Patience = IMPATIENT) -> tuple[Any, ...]:
+def run(line: Transport, patience: Patience = IMPATIENT) -> tuple[Any, ...]:
     """A whole run on a board that may have had others before."""
     session = Session(line, "board", patience, session_ids.__next__)
     info = session.open(tiny_image()).image
@@ -87,6 +96,15 @@ def test_t53_one_fault_in_twenty_places(board: EmulatedBoard) -> None:
         line = FaultyLine(board, (fault,))
         assert run(line) == right, fault
         assert line.counts[fault.to_device] > fault.position
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.003])
+def test_t53_a_noisy_line_gives_the_same_bytes(board: EmulatedBoard, rate: float) -> None:
+    """A byte is lost, changed or doubled at that rate each."""
+    right = run(FaultyLine(board), PATIENT)
+    line = NoisyLine(board, rate, seed=1)
+    assert run(line) == right
+    assert line.faults > 5
 
 
 def test_a_fault_in_the_step_itself_does_not_step_twice(board: EmulatedBoard) -> None:

@@ -12,7 +12,8 @@ from tests.link_helpers import PATIENCE, POOL, open_session, samples, small_imag
 from mcutrain.engine.loopback import Loopback
 from mcutrain.errors import LinkError
 from mcutrain.link import wire
-from mcutrain.link.channel import Channel, DeviceRefusal, Patience
+from mcutrain.link.channel import Channel
+from mcutrain.link.effort import DeviceRefusal, Patience
 from mcutrain.link.framing import Deframer, Frame
 from mcutrain.link.session import Session
 

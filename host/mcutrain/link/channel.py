@@ -13,35 +13,19 @@ from dataclasses import dataclass
 
 from mcutrain.errors import LinkError
 from mcutrain.link import wire
+from mcutrain.link.effort import (
+    HELLO_PATIENCE,
+    DeviceRefusal,
+    Effort,
+    NoAnswerError,
+    Patience,
+    no_answer,
+)
+from mcutrain.link.frame_size import FrameSize
 from mcutrain.link.framing import Damaged, Deframer, Frame
 from mcutrain.link.transport import Transport
 
 Values = dict[str, wire.Value]
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How long to wait for a response: first_s, doubled each time, `waits` times; and how many
-    copies of one request to send at most."""
-
-    first_s: float = 1.0
-    waits: int = 6
-    copies: int = 12
-
-
-HELLO_PATIENCE = Patience(first_s=0.5, waits=4)
-
-
-class DeviceRefusal(LinkError):
-    """An error response; `code` and the figures a, b, c are those of SPEC-wire."""
-
-    def __init__(self, figures: tuple[int, int, int, int], where: str, request: str) -> None:
-        code, self.a, self.b, self.c = figures
-        self.code = code
-        texts = {known.value: meaning for known, (_, _, meaning) in wire.ERRORS.items()}
-        text = texts.get(code, f"error {code}")
-        super().__init__(f"the device refused {request}: {text}", where=where)
-        self.why = f"figures {self.a}, {self.b}, {self.c}"
 
 
 @dataclass
@@ -52,52 +36,6 @@ class LinkCounts:
     damaged: int = 0
     naks: int = 0
     waits: int = 0
-
-
-class NoAnswerError(LinkError):
-    """Nothing came for as long as patience lasts."""
-
-
-def _no_answer(where: str, request: str, patience: Patience) -> NoAnswerError:
-    total = patience.first_s * (2**patience.waits - 1)
-    return NoAnswerError(
-        f"the device does not answer {request}",
-        where=where,
-        why=f"nothing came within {total:.1f} s and {patience.waits} attempts",
-        hint="check power, port and firmware; `mcutrain doctor` lists ports",
-    )
-
-
-class _Effort:
-    """The waits and copies left for one request or one stretch of a transfer."""
-
-    def __init__(self, patience: Patience, where: str, request: str) -> None:
-        self._patience = patience
-        self._where = where
-        self._request = request
-        self._copies = 0
-        self._waits = 0
-
-    @property
-    def wait_s(self) -> float:
-        return self._patience.first_s * float(2**self._waits)
-
-    def copy(self) -> None:
-        """One more copy goes out."""
-        self._copies += 1
-        if self._copies > self._patience.copies:
-            raise LinkError(
-                f"the line damages too much: {self._request} did not get through",
-                where=self._where,
-                why=f"{self._patience.copies} copies were damaged or their responses were",
-                hint="check cable, ground and baud rate; `mcutrain doctor` tests the line",
-            )
-
-    def waited(self) -> None:
-        """Nothing came for a while."""
-        self._waits += 1
-        if self._waits >= self._patience.waits:
-            raise _no_answer(self._where, self._request, self._patience)
 
 
 class Channel:
@@ -119,8 +57,9 @@ class Channel:
     ) -> None:
         self.where = where
         self.counts = LinkCounts()
+        self.frame = FrameSize()
         self._transport = transport
-        self._patience = patience or Patience()
+        self.patience = patience or Patience()
         self._hello_patience = patience or HELLO_PATIENCE
         self._new_id = new_id or (lambda: secrets.randbelow(0xFFFF) + 1)
         self._deframer = Deframer()
@@ -142,7 +81,7 @@ class Channel:
                 return self.request(wire.HELLO, {}, once)
             except NoAnswerError:
                 continue
-        raise _no_answer(self.where, wire.HELLO.name, patience)
+        raise no_answer(self.where, wire.HELLO.name, patience)
 
     def close(self) -> None:
         """Closes the line; a second call does nothing."""
@@ -163,7 +102,7 @@ class Channel:
         """
         seq = self._next_seq()
         frame = Frame(message.type, self._session, seq, message.request.pack(values)).encode()
-        effort = _Effort(patience or self._patience, self.where, message.name)
+        effort = Effort(patience or self.patience, self.where, message.name)
         while True:
             effort.copy()
             self._write(frame)
@@ -171,17 +110,14 @@ class Channel:
             if answer is not None:
                 return self._unpack(message, answer)
             self.counts.resent += 1
+            self.frame.lost()
 
-    def send(self, target: wire.Target, data: bytes) -> None:
-        """Sends the whole of an image, sample or state as one transfer.
+    # For transfers, which share the line with requests.
 
-        Raises:
-            DeviceRefusal, LinkError: as `request`.
-        """
+    def next_transfer(self) -> int:
+        """An id of a transfer."""
         self._transfer = (self._transfer + 1) & 0xFFFF
-        _Transfer(self, self._patience, target, self._transfer, data).run()
-
-    # For _Transfer, which shares the line with requests.
+        return self._transfer
 
     def send_data(self, target: int, transfer: int, offset: int, data: bytes) -> int:
         """Sends one DATA frame and returns its seq."""
@@ -210,7 +146,7 @@ class Channel:
                 return None
             self._arrived.extend(self._deframer.feed(data))
 
-    def _await(self, wanted: Callable[[Frame], bool], effort: _Effort) -> Frame | None:
+    def _await(self, wanted: Callable[[Frame], bool], effort: Effort) -> Frame | None:
         """The wanted frame, or None if the request should be sent again."""
         deadline = time.monotonic() + effort.wait_s
         while True:
@@ -220,6 +156,7 @@ class Channel:
                 effort.waited()
                 return None
             if isinstance(event, Damaged) or event.type == wire.NAK:
+                effort.heard()
                 return None
             if wanted(event):
                 return event
@@ -253,76 +190,3 @@ class Channel:
         if self._closed:
             raise LinkError("the connection is closed", where=self.where)
         self._transport.write(data)
-
-
-class _Transfer:
-    """Go-back-N: what is unacknowledged lies between `base` and `sent`."""
-
-    def __init__(
-        self, channel: Channel, patience: Patience, target: int, transfer: int, data: bytes
-    ) -> None:
-        self._channel = channel
-        self._patience = patience
-        self._target = target
-        self._id = transfer
-        self._data = data
-        self._base = 0
-        self._sent = 0
-        self._seqs: set[int] = set()  # of this transfer, since the last step back
-        self._effort = self._new_effort()
-
-    def run(self) -> None:
-        """Sends until all is acknowledged."""
-        while self._base < len(self._data):
-            self._fill_window()
-            deadline = time.monotonic() + self._effort.wait_s
-            event = self._channel.next_event(deadline)
-            if event is None:
-                self._channel.counts.waits += 1
-                self._effort.waited()
-                self._go_back(self._base)
-            elif isinstance(event, Damaged):
-                self._go_back(self._base)
-            else:
-                self._handle(event)
-
-    def _new_effort(self) -> _Effort:
-        name = wire.Target(self._target).name.lower()
-        return _Effort(self._patience, self._channel.where, f"DATA ({name})")
-
-    def _fill_window(self) -> None:
-        while self._sent < len(self._data) and self._sent - self._base < self._window:
-            chunk = self._data[self._sent : self._sent + wire.DATA_CHUNK]
-            self._seqs.add(self._channel.send_data(self._target, self._id, self._sent, chunk))
-            self._sent += len(chunk)
-
-    @property
-    def _window(self) -> int:
-        return wire.WINDOW * wire.DATA_CHUNK
-
-    def _handle(self, event: Frame) -> None:
-        if event.type == wire.NAK:
-            # The damaged frame came after the last good one.
-            if ((event.seq + 1) & 0xFFFF) in self._seqs or event.session == 0:
-                self._go_back(self._base)
-            return
-        if event.type == wire.ERROR and event.seq in self._seqs:
-            self._channel.check_refusal("DATA", event)
-        if event.type != wire.DATA.type | wire.RESPONSE:
-            return
-        answer = wire.DATA.response.unpack(event.payload)
-        accepted, transfer, following = answer["accepted"], answer["transfer"], answer["next"]
-        if transfer != self._id or not isinstance(following, int) or following > len(self._data):
-            return
-        if following > self._base:
-            self._base = following
-            self._sent = max(self._sent, following)
-            self._effort = self._new_effort()
-        if not accepted and event.seq in self._seqs:
-            self._go_back(following)
-
-    def _go_back(self, offset: int) -> None:
-        self._effort.copy()
-        self._channel.counts.resent += 1
-        self._seqs.clear()
-        self._base = self._sent = offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mcutrain.errors import FitError, ImageError, LinkError, McutrainError
 from mcutrain.image.status import status_error
 from mcutrain.image.unpack import Image
-from mcutrain.link.channel import DeviceRefusal
+from mcutrain.link.effort import DeviceRefusal
 from mcutrain.link.wire import ErrorCode
 
 _STORE_REASONS: dict[int, str] = {

@@ -13,8 +13,8 @@ from typing import Self, cast
 
 from mcutrain.errors import FitError, ImageError, InputError, LinkError, UsageError
 from mcutrain.image.unpack import Image, unpack
-from mcutrain.link import wire
-from mcutrain.link.channel import Channel, DeviceRefusal, Patience, Values
+from mcutrain.link import transfer, wire
+from mcutrain.link.channel import Channel, Values
 from mcutrain.link.device import (
     Counter,
     DeviceInfo,
@@ -25,6 +25,7 @@ from mcutrain.link.device import (
     Stats,
     StepResult,
 )
+from mcutrain.link.effort import DeviceRefusal, Patience
 from mcutrain.link.refusals import explain
 from mcutrain.link.transport import Transport
 
@@ -155,7 +156,7 @@ class Session:
         self._image = None
         self._request(wire.IMAGE_BEGIN, place=int(place), size=len(image))
         with self._explained():
-            self._channel.send(wire.Target.IMAGE, image)
+            transfer.send(self._channel, wire.Target.IMAGE, image)
 
     def open_loaded(self, place: wire.Place, image: bytes | None = None) -> DeviceInfo:
         """Opens what is in place already; of the flash partition, `image` need not be known.
@@ -208,7 +209,7 @@ class Session:
                 why=f"{len(sample)} bytes given, {wanted} wanted",
             )
         with self._explained():
-            self._channel.send(wire.Target.SAMPLE, sample)
+            transfer.send(self._channel, wire.Target.SAMPLE, sample)
 
     def sample_from_memory(self, offset: int) -> None:
         """Takes the sample from `offset` of the flash partition, where an emulator put it."""
@@ -243,10 +244,12 @@ class Session:
 
     def evaluate(self, flags: wire.RunFlag | int = 0) -> Prediction:
         """One forward pass with the sample in place."""
+        classes = self._opened_image().classes
+        if classes * 4 > self._channel.frame.bytes:  # a response of that size may not get through
+            flags |= wire.RunFlag.NO_LOGITS
         values = self._request(wire.EVAL, flags=int(flags))
         numbers = _numbers(values)
         raw = cast(bytes, values["logits"])
-        classes = self._opened_image().classes
         if not raw:
             raw = self._read(wire.Source.LOGITS, classes * 4)
         logits = struct.unpack(f"<{classes}f", raw)
@@ -278,7 +281,7 @@ class Session:
                 why=f"{len(state)} bytes given, {wanted} wanted",
             )
         with self._explained():
-            self._channel.send(wire.Target.STATE, state)
+            transfer.send(self._channel, wire.Target.STATE, state)
 
     def save(self) -> SavedState:
         """Keeps the state in the device's flash, whatever power does.
@@ -354,19 +357,8 @@ class Session:
         return self._image
 
     def _read(self, source: wire.Source, length: int) -> bytes:
-        parts = []
-        for offset in range(0, length, wire.MAX_PAYLOAD):
-            part = min(wire.MAX_PAYLOAD, length - offset)
-            values = self._request(wire.READ, source=int(source), offset=offset, length=part)
-            data = cast(bytes, values["data"])
-            if len(data) != part:
-                raise LinkError(
-                    "the device gave another number of bytes than asked for",
-                    where=self._where,
-                    why=f"{len(data)} bytes, {part} wanted",
-                )
-            parts.append(data)
-        return b"".join(parts)
+        with self._explained():
+            return transfer.read(self._channel, source, length)
 
     def _request(self, message: wire.Message, **values: wire.Value) -> Values:
         with self._explained():

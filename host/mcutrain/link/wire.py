@@ -20,6 +20,7 @@ MAX_PAYLOAD = 512
 MAX_FRAME = HEADER.size + MAX_PAYLOAD + CRC_BYTES
 WINDOW = 3  # DATA frames in flight
 DATA_CHUNK = 504  # bytes in a DATA frame, so that every offset is a multiple of 8
+MIN_CHUNK = 32  # the same on a line that damages larger ones
 RESPONSE = 0x80  # added to a request's type
 ERROR = 0xC0
 NAK = 0xC1
@@ -58,6 +59,7 @@ class RunFlag(IntEnum):
 
     PROFILE = 1
     TRACE = 2
+    NO_LOGITS = 4
 
 
 class NakReason(IntEnum):
@@ -210,7 +212,11 @@ _SAVED = _layout(
     ("erasures_0", "u32", "erasures so far of slot 0"),
     ("erasures_1", "u32", "and of slot 1"),
 )
-_RUN_FLAGS = ("flags", "u8", "1: record the ticks, 2: the CRC-32, of each instruction")
+_RUN_FLAGS = (
+    "flags",
+    "u8",
+    "1: record the ticks, 2: the CRC-32, of each instruction; 4: no logits in the response",
+)
 
 HELLO = Message(
     "HELLO",
@@ -310,7 +316,7 @@ EVAL = Message(
     _layout(
         ("predicted", "u16", "class"),
         ("ticks", "u32", "counter ticks"),
-        ("logits", "bytes", "binary32 each; empty if they do not fit: READ them"),
+        ("logits", "bytes", "binary32 each; empty if unwanted or too many: READ them"),
     ),
 )
 READ = Message(

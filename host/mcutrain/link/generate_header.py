@@ -14,6 +14,7 @@ from pathlib import Path
 from mcutrain.files import write_atomic
 from mcutrain.link import wire
 from mcutrain.link.framing import MAX_ENCODED
+from mcutrain.link.layout import Layout
 
 ROOT = Path(__file__).resolve().parents[3]
 HEADER_PATH = ROOT / "kernels_c" / "include" / "mct_wire.h"
@@ -38,7 +39,7 @@ def _enum(comment: str, rows: list[tuple[str, int]]) -> Iterator[str]:
     yield ""
 
 
-def _layout_rows(prefix: str, layout: wire.Layout) -> list[tuple[str, int]]:
+def _layout_rows(prefix: str, layout: Layout) -> list[tuple[str, int]]:
     pairs = zip(layout.fields, layout.offsets(), strict=True)
     rows = [(f"{prefix}_{field.name.upper()}", offset) for field, offset in pairs]
     return [*rows, (f"{prefix}_BYTES", layout.fixed.size)]
@@ -87,7 +88,7 @@ def header_text() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _field_table(layout: wire.Layout) -> Iterator[str]:
+def _field_table(layout: Layout) -> Iterator[str]:
     yield "| offset | type | field | meaning |"
     yield "|---|---|---|---|"
     for field, offset in zip(layout.fields, layout.offsets(), strict=True):

@@ -1,17 +1,18 @@
 """The one description of the bytes on the link: frames, messages, fields, codes.
 
 `python -m mcutrain.link.generate_header` writes the C header and the tables of docs/SPEC-wire.md
-from it. Everything is little-endian and packed. A field of type "bytes" or "text" takes what is
-left of the payload, so it can only be the last one.
+from it. Everything is little-endian and packed.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import TypeAlias
+
+from mcutrain.link.layout import Layout as Layout
+from mcutrain.link.layout import Message as Message
+from mcutrain.link.layout import Value as Value
+from mcutrain.link.layout import layout
 
 VERSION = 1
 HEADER = struct.Struct("<BBHHH")  # version, type, session, sequence, payload bytes
@@ -26,8 +27,6 @@ ERROR = 0xC0
 NAK = 0xC1
 
 HEADER_FIELDS = ("version", "type", "session", "seq", "length")
-
-Value: TypeAlias = int | bytes | str
 
 
 class Target(IntEnum):
@@ -113,87 +112,8 @@ ERRORS: dict[ErrorCode, tuple[str, str, str]] = {
 }
 
 
-@dataclass(frozen=True)
-class Field:
-    """One field: type u8, u16, u32, u8[n], or bytes or text for the rest of the payload."""
-
-    name: str
-    type: str
-    meaning: str
-
-    @property
-    def code(self) -> str:
-        """The `struct` format; empty where the size is open."""
-        if self.type.startswith("u8["):
-            return f"{int(self.type[3:-1])}s"
-        return {"u8": "B", "u16": "H", "u32": "I", "bytes": "", "text": ""}[self.type]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The fields of a payload, in order."""
-
-    fields: tuple[Field, ...] = ()
-
-    @property
-    def fixed(self) -> struct.Struct:
-        """The part whose size is known."""
-        return struct.Struct("<" + "".join(f.code for f in self.fields))
-
-    @property
-    def open_field(self) -> Field | None:
-        """The last field, if it takes the rest of the payload."""
-        return self.fields[-1] if self.fields and not self.fields[-1].code else None
-
-    def offsets(self) -> list[int]:
-        """The byte offset of each field."""
-        sizes = [struct.calcsize("<" + f.code) for f in self.fields]
-        return [sum(sizes[:i]) for i in range(len(sizes))]
-
-    def pack(self, values: Mapping[str, Value]) -> bytes:
-        """The payload; every field needs a value, and no other name may be given."""
-        names = [f.name for f in self.fields]
-        if sorted(values) != sorted(names):
-            raise ValueError(f"fields {sorted(values)} given, {sorted(names)} wanted")
-        fixed = self.fixed.pack(*(values[f.name] for f in self.fields if f.code))
-        if self.open_field is None:
-            return fixed
-        rest = values[self.open_field.name]
-        if isinstance(rest, int):
-            raise ValueError(f"field {self.open_field.name} wants bytes or text")
-        return fixed + (rest.encode() if isinstance(rest, str) else rest)
-
-    def unpack(self, payload: bytes) -> dict[str, Value]:
-        """Values by field name; ValueError where the payload has another size."""
-        size = self.fixed.size
-        if len(payload) < size or (self.open_field is None and len(payload) != size):
-            raise ValueError(f"payload of {len(payload)} bytes, {size} wanted")
-        names = [f.name for f in self.fields if f.code]
-        values: dict[str, Value] = dict(zip(names, self.fixed.unpack(payload[:size]), strict=True))
-        if self.open_field is not None:
-            rest = payload[size:]
-            text = self.open_field.type == "text"
-            values[self.open_field.name] = rest.decode("utf-8", "replace") if text else rest
-        return values
-
-
-@dataclass(frozen=True)
-class Message:
-    """A request, its type and the payload layouts of the request and of its response."""
-
-    name: str
-    type: int
-    meaning: str
-    request: Layout
-    response: Layout
-
-
-def _layout(*rows: tuple[str, str, str]) -> Layout:
-    return Layout(tuple(Field(*row) for row in rows))
-
-
 _EMPTY = Layout()
-_IMAGE = _layout(
+_IMAGE = layout(
     ("place", "u8", "0 SRAM, 1 flash partition"),
     ("size", "u32", "bytes of the image"),
     ("crc", "u32", "the CRC in the image's header"),
@@ -206,7 +126,7 @@ _IMAGE = _layout(
     ("instructions", "u32", "all instructions"),
     ("free_bytes", "u32", "bytes of the pool that are left over"),
 )
-_SAVED = _layout(
+_SAVED = layout(
     ("step", "u32", "training steps of the state"),
     ("state_bytes", "u32", "its bytes"),
     ("erasures_0", "u32", "erasures so far of slot 0"),
@@ -223,7 +143,7 @@ HELLO = Message(
     1,
     "Opens a session: its id is the one in the header. The image and its state stay.",
     _EMPTY,
-    _layout(
+    layout(
         ("format_version", "u16", "of the images that the executor takes"),
         ("max_payload", "u16", "bytes"),
         ("window", "u8", "DATA frames that may be in flight"),
@@ -250,20 +170,20 @@ IMAGE_BEGIN = Message(
     "IMAGE_BEGIN",
     2,
     "Closes the open image and makes room for the DATA of another.",
-    _layout(("place", "u8", "0 SRAM, 1 flash partition"), ("size", "u32", "bytes of the image")),
+    layout(("place", "u8", "0 SRAM, 1 flash partition"), ("size", "u32", "bytes of the image")),
     _EMPTY,
 )
 DATA = Message(
     "DATA",
     3,
     "Part of an image, sample or state: section 5.",
-    _layout(
+    layout(
         ("target", "u8", "0 image, 1 sample, 2 state"),
         ("transfer", "u16", "id of the transfer"),
         ("offset", "u32", "where these bytes go"),
         ("data", "bytes", "at least one byte"),
     ),
-    _layout(
+    layout(
         ("accepted", "u8", "1: the bytes are in place, 0: bytes before them are missing"),
         ("transfer", "u16", "the request's"),
         ("next", "u32", "all bytes before this offset are in place"),
@@ -273,7 +193,7 @@ IMAGE_OPEN = Message(
     "IMAGE_OPEN",
     4,
     "Verifies an image, opens it, and copies its initial state.",
-    _layout(
+    layout(
         ("place", "u8", "0 what IMAGE_BEGIN and DATA put into SRAM, 1 the flash partition"),
         ("size", "u32", "its bytes; 0: as its header says"),
         ("crc", "u32", "CRC-32 of all its bytes; not looked at if size is 0"),
@@ -285,20 +205,20 @@ SAMPLE_MEMORY = Message(
     "SAMPLE_MEMORY",
     6,
     "Takes the sample from the flash partition, where an emulator or flasher put it.",
-    _layout(("offset", "u32", "bytes from the start of the partition")),
+    layout(("offset", "u32", "bytes from the start of the partition")),
     _EMPTY,
 )
 STEP = Message(
     "STEP",
     7,
     "One training step with the sample, which is used up.",
-    _layout(
+    layout(
         ("label", "u16", "below the number of classes"),
         ("lr", "u32", "bits of the binary32 rate"),
         ("lr_head", "u32", "bits of the classifier's rate"),
         _RUN_FLAGS,
     ),
-    _layout(
+    layout(
         ("step", "u32", "training steps of the state, this one included"),
         ("loss", "u32", "bits of the binary32 loss"),
         ("predicted", "u16", "class before the update"),
@@ -312,8 +232,8 @@ EVAL = Message(
     "EVAL",
     8,
     "One forward pass with the sample, which is used up. The state stays.",
-    _layout(_RUN_FLAGS),
-    _layout(
+    layout(_RUN_FLAGS),
+    layout(
         ("predicted", "u16", "class"),
         ("ticks", "u32", "counter ticks"),
         ("logits", "bytes", "binary32 each; empty if unwanted or too many: READ them"),
@@ -323,18 +243,18 @@ READ = Message(
     "READ",
     9,
     "Reads bytes of the state, or of what the last EVAL or STEP left.",
-    _layout(
+    layout(
         ("source", "u8", "0 state, 1 logits (after EVAL), 2 ticks, 3 CRC-32 (u32 each)"),
         ("offset", "u32", "bytes"),
         ("length", "u16", "bytes, 1 to 512"),
     ),
-    _layout(("data", "bytes", "exactly length bytes")),
+    layout(("data", "bytes", "exactly length bytes")),
 )
 RESET = Message(
     "RESET",
     10,
     "Back to the image's initial state; paints the pool anew.",
-    _layout(
+    layout(
         ("set_seed", "u8", "1: with the seed that follows, 0: with the image's"),
         ("seed", "u32", "of the random bits"),
     ),
@@ -345,7 +265,7 @@ STATS = Message(
     11,
     "Counters since the device started, and high-water marks.",
     _EMPTY,
-    _layout(
+    layout(
         ("stack_bytes", "u32", "reserved"),
         ("stack_used", "u32", "high-water mark"),
         ("pool_bytes", "u32", "size"),
@@ -380,7 +300,6 @@ LOAD = Message(
     _EMPTY,
     _SAVED,
 )
-
 MESSAGES = (
     HELLO,
     IMAGE_BEGIN,
@@ -397,10 +316,10 @@ MESSAGES = (
     SAVE,
     LOAD,
 )
-ERROR_LAYOUT = _layout(
+ERROR_LAYOUT = layout(
     ("code", "u16", "section 7"),
     ("a", "u32", "a figure"),
     ("b", "u32", "a figure"),
     ("c", "u32", "detail of a status, else 0"),
 )
-NAK_LAYOUT = _layout(("reason", "u8", "1 CRC, 2 COBS, 3 longer than any frame, 4 shorter"))
+NAK_LAYOUT = layout(("reason", "u8", "1 CRC, 2 COBS, 3 longer than any frame, 4 shorter"))

@@ -10,7 +10,15 @@ import numpy as np
 
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.macs import macs
-from mcutrain.ir.program import CONST, STATE, CompiledProgram, Program, aligned, value_bytes
+from mcutrain.ir.program import (
+    CONST,
+    STATE,
+    CompiledProgram,
+    Program,
+    aligned,
+    contents,
+    value_bytes,
+)
 from mcutrain.ir.serialize import network_hash
 from mcutrain.ir.verify import verify
 from mcutrain.memory import bound_of, lend_scratch, peak_values, plan_memory
@@ -150,7 +158,7 @@ def layout(
         name: memory.offsets[buffer.name] for buffer in memory.buffers for name in buffer.values
     }
     state_bytes = _sequential(program, STATE, offsets)
-    const_bytes = _sequential(program, CONST, offsets)
+    const_bytes = _constants(program, offsets)
     for name in program.values:
         offsets[name] = offsets[program.base(name).name]
     return CompiledProgram(program, memory, offsets, state_bytes, const_bytes, model_hash)
@@ -177,6 +185,22 @@ def _sequential(program: Program, space: str, offsets: dict[str, int]) -> int:
         offsets[value.name] = at
         at += value.nbytes
     return at
+
+
+def _constants(program: Program, offsets: dict[str, int]) -> int:
+    """Constants like values of the state, but for bytes that are there already: many are 0."""
+    owners = [v for v in program.values.values() if v.space == CONST and v.view_of is None]
+    owners.sort(key=lambda v: (-value_bytes(v.dtype, 8), -v.nbytes))
+    stored = bytearray()
+    for value in owners:
+        data, align = contents(value), max(1, value_bytes(value.dtype, 1))
+        at = stored.find(data)
+        while at > 0 and at % align:
+            at = stored.find(data, at + 1)
+        offsets[value.name] = len(stored) if at < 0 else at
+        if at < 0:
+            stored += data
+    return len(stored)
 
 
 def with_state(compiled: CompiledProgram, state: Mapping[str, Any]) -> CompiledProgram:

@@ -203,4 +203,11 @@ static inline int32_t mct_step(int32_t d, uint32_t m, int32_t s, uint32_t r)
     return mct_sat64(v >> s, -MCT_STEP_MAX, MCT_STEP_MAX);
 }
 
+/* A bias after its update, within B_max of section 4; reach is S. */
+static inline int32_t mct_bound_bias(int64_t bias, uint32_t shift, int32_t reach)
+{
+    int32_t bound = (INT32_MAX >> shift) - reach;
+    return mct_sat64(bias, -bound, bound);
+}
+
 #endif

@@ -6,10 +6,10 @@
 
 /* Limits and constants. */
 enum {
-    MCT_IMAGE_VERSION = 2,
+    MCT_IMAGE_VERSION = 3,
     MCT_NONE = 65535,
     MCT_MAX_SLOTS = 12,
-    MCT_MAX_PARAMS = 9,
+    MCT_MAX_PARAMS = 10,
     MCT_MAX_INPUTS = 4,
     MCT_MAX_INSTRUCTIONS = 4096,
     MCT_CRC_START = 16,
@@ -255,7 +255,7 @@ enum {
     MCT_CONV2D_DW_BIAS = 4,
     MCT_CONV2D_DW_MANT = 5,
     MCT_CONV2D_DW_EXP = 6,
-    MCT_CONV2D_DW_BMAX = 7,
+    MCT_CONV2D_DW_SHIFT = 7,
     MCT_CONV2D_DW_CHAN = 8,
     MCT_CONV2D_DW_SCRATCH = 9,
     MCT_CONV2D_DW_P_KH = 0,
@@ -266,7 +266,8 @@ enum {
     MCT_CONV2D_DW_P_PL = 5,
     MCT_CONV2D_DW_P_GROUPS = 6,
     MCT_CONV2D_DW_P_BITS = 7,
-    MCT_CONV2D_DW_P_RNG = 8,
+    MCT_CONV2D_DW_P_REACH = 8,
+    MCT_CONV2D_DW_P_RNG = 9,
 };
 
 /* conv2d_db: slots, then parameters (_P_). */
@@ -275,8 +276,9 @@ enum {
     MCT_CONV2D_DB_BIAS = 1,
     MCT_CONV2D_DB_MANT = 2,
     MCT_CONV2D_DB_EXP = 3,
-    MCT_CONV2D_DB_BMAX = 4,
-    MCT_CONV2D_DB_P_RNG = 0,
+    MCT_CONV2D_DB_SHIFT = 4,
+    MCT_CONV2D_DB_P_REACH = 0,
+    MCT_CONV2D_DB_P_RNG = 1,
 };
 
 /* segment: slots, then parameters (_P_). */
@@ -314,7 +316,7 @@ typedef struct {
     uint16_t rng;
     uint16_t predictor;
     uint16_t exponent;
-    uint32_t reserved;
+    uint32_t initial_bytes;
 } mct_image_header;
 
 /* 24 bytes. */
@@ -332,14 +334,21 @@ typedef struct {
     float scale;
 } mct_image_tensor;
 
-/* 64 bytes. */
+/* 68 bytes. */
 typedef struct {
     uint8_t op;
     uint8_t reserved;
     uint16_t layer;
     uint16_t tensors[12];
-    int32_t params[9];
+    int32_t params[10];
 } mct_image_instruction;
+
+/* 12 bytes. */
+typedef struct {
+    uint32_t copied;
+    uint32_t filled;
+    uint32_t value;
+} mct_image_run;
 
 /* What a tensor in a slot must be; dtypes and spaces are sets, one bit a code. */
 enum {

@@ -16,7 +16,7 @@ typedef struct {
     const mct_image_tensor *tensors;
     const mct_image_instruction *program;
     const uint8_t *constants;
-    const uint8_t *initial; /* state */
+    const uint8_t *initial; /* runs of the state */
 } mct_image;
 
 /* Where a check failed: byte offset of a header field, tensor or instruction, by the status. */
@@ -26,8 +26,9 @@ typedef struct {
 } mct_image_error;
 
 /*
- * Every check of SPEC-image, section 5. MCT_OK: whatever the image says can be done without
- * touching a byte outside of image, state and arena, and view is filled in. Else a status below
+ * Every check of SPEC-image, section 5, but of the values in the initial state. MCT_OK: whatever
+ * the image says can be done with a state that passes mct_image_check_state, without touching a
+ * byte outside of image, state and arena, and view is filled in. Else a status below
  * MCT_ERR_NOT_FINITE, with the place in *error. Uses no memory but some 500 bytes of stack.
  */
 mct_status mct_image_verify(const void *data, uint32_t size, mct_image *view,

@@ -155,9 +155,10 @@ typedef struct {
 
 /* An update of weights or biases: constants an output channel, and what holds for the step. */
 typedef struct {
-    const int32_t *mant; /* (c_out) */
-    const int8_t *exp;   /* (c_out) */
-    const int32_t *bmax; /* (c_out), >= 0 */
+    const int32_t *mant;  /* (c_out) */
+    const int8_t *exp;    /* (c_out) */
+    const uint8_t *shift; /* (c_out), of the forward pass */
+    int32_t reach;        /* S of SPEC-arithmetic, section 4: bounds the bias */
     mct_rate rate;
     int32_t e_y; /* exponent of the output's error */
     uint32_t key;

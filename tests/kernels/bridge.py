@@ -281,8 +281,8 @@ def _error_sum(c: Call) -> None:
 def _update(c: Call) -> dict[str, Any]:
     bits = arith.float_bits(c.runtime.lr)
     rate = {"mant": c.k.lib.mct_rate_mant(bits), "exp": c.k.lib.mct_rate_exp(bits)}
-    tables = {name: c.ptr(name) for name in ("mant", "exp", "bmax")}
-    return tables | {"rate": rate, "e_y": c.e("e_y"), "key": c.key()}
+    tables = {name: c.ptr(name) for name in ("mant", "exp", "shift")}
+    return tables | c.p("reach") | {"rate": rate, "e_y": c.e("e_y"), "key": c.key()}
 
 
 def _conv2d_dw_params(c: Call) -> Any:

@@ -146,7 +146,7 @@ def forward(shape: Conv, lo: int = -128, hi: int = 127, rails: str = "", mask: b
     if shape.c_out > 2:
         m[2] = 1.7  # needs a shift
     mult, shift = arith.multiplier(m)
-    bound = arith.bias_bound(shift, np.abs(w.astype(np.int64)).sum(axis=(1, 2)), 0)
+    bound = arith.bias_bound(shift, arith.reach(np.abs(w.astype(np.int64)).sum(axis=(1, 2)), 0))
     bias = case.rng.normal(0, spread / 4, shape.c_out).astype(np.int64)
     bias[0] = bound[0] if rails == "high" else bias[0]
     case.put("bias", "s32", np.clip(bias, -bound, bound).astype(np.int32))
@@ -219,27 +219,30 @@ def dw(shape: Conv, bits: int = 8, lr: float = 0.002, rails: bool = False, e_y: 
     _update_tables(case, shape.c_out)
     if chan is not None and shape.depthwise:
         case.put("chan", "u16", chan)
-    case.params = shape.params | {"bits": bits, "rng": 23}
+    case.params = shape.params | {"bits": bits, "reach": REACH, "rng": 23}
     case.lr = lr
     return case
 
 
+REACH = 2**16 - 1001  # a bound of 1,000 where the shift is 15
+
+
 def _update_tables(case: Case, c_out: int) -> None:
-    """bias, mant, exp and bmax; some channels degenerate, some biases at their bound."""
-    bound = case.rng.integers(0, 2**31 - 1, c_out)
-    bound[case.rng.random(c_out) < 0.3] = 1000
+    """bias, mant, exp and shift; some channels degenerate, some biases at their bound."""
+    shift = case.rng.integers(0, 16, c_out)
+    bound = arith.bias_bound(shift, REACH).astype(np.int64)
     bias = np.clip(case.rng.integers(-(2**31) + 1, 2**31 - 1, c_out), -bound, bound)
     dead = case.rng.random(c_out) < 0.15
     mant, exp = arith.update_constants(np.exp(case.rng.normal(1, 3, c_out)), dead)
     case.put("bias", "s32", bias.astype(np.int32))
     case.put("mant", "s32", mant)
     case.put("exp", "s8", exp)
-    case.put("bmax", "s32", bound.astype(np.int32))
+    case.put("shift", "u8", shift)
 
 
 def db(y: tuple[int, int, int], lr: float = 0.002, e_y: int = -14) -> Case:
     """conv2d_db."""
-    case = Case("conv2d_db", (y, lr, e_y), {"rng": 29})
+    case = Case("conv2d_db", (y, lr, e_y), {"reach": REACH, "rng": 29})
     case.error("e_y", case.int8(*y, low=-127), e_y)
     _update_tables(case, y[2])
     case.lr = lr

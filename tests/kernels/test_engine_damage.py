@@ -64,7 +64,7 @@ def large_image() -> bytes:
     """An MCUNet-like network of more than 500 KB."""
     b = NetworkBuilder((32, 32, 3), 6, "large")
     x = b.conv("stem", "x", 16, 3, 2, 1, relu=True)
-    for i, c in enumerate((48, 80, 112, 160)):
+    for i, c in enumerate((56, 96, 128, 176)):
         y = b.conv(f"b{i}.pw1", x, 4 * c, relu=True)
         y = b.conv(f"b{i}.dw", y, 4 * c, 5, 1 + i % 2, 2, groups=4 * c, relu=True)
         x = b.conv(f"b{i}.pw2", y, c)
@@ -184,7 +184,7 @@ def test_hostile_constants_and_states_are_refused_or_harmless(name: str) -> None
     header = fmt.HEADER.unpack(image)
     sections = (
         (header["constants_offset"], header["constants_bytes"]),
-        (header["initial_offset"], header["state_bytes"]),
+        (header["initial_offset"], header["initial_bytes"]),
     )
     rng = random.Random(6)
     statuses = set()

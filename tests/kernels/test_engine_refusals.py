@@ -310,3 +310,16 @@ def test_a_buffer_that_overwrites_a_live_one_is_refused() -> None:
     offsets = dict(compiled.value_offsets)
     offsets["df"] = offsets["logits"]  # in place
     assert _attempt(pack(replace(compiled, value_offsets=offsets))) == 0
+
+
+@pytest.mark.parametrize("field", ["copied", "filled", "value"])
+def test_runs_that_do_not_make_up_the_state_are_refused(field: str) -> None:
+    data = packed("residual-full-8")
+    header = fmt.HEADER.unpack(data)
+    at = header["initial_offset"] + fmt.RUN.offset(field)
+    (old,) = struct.unpack_from("<I", data, at)
+    for value in (old + 1, old + 4, 2**31, 2**32 - 1, 2**32 - 4, 2**32 - fmt.RUN.size):
+        bad = _poke(data, {at: ("I", value if field != "value" else value | 0x100)})
+        assert _attempt(bad) == -24
+    for size in (0, 4, header["initial_bytes"] - 4, header["initial_bytes"] + 4):
+        assert _attempt(_poke(data, {fmt.HEADER.offset("initial_bytes"): ("I", size)})) == -24

@@ -25,7 +25,8 @@ def window(kh: int, kw: int, s: int = 1, pad: int = 0) -> dict[str, int]:
 
 def constants(c: int, mant: Any = ONE["mant"], exp: Any = ONE["exp"], bmax: int = 10**6) -> Any:
     full = {"mant": np.full(c, mant, np.int32), "exp": np.full(c, exp, np.int8)}
-    return full | {"bmax": np.full(c, bmax, np.int32), "rate": RATE_ONE, "e_y": 0, "key": KEY}
+    bounds = {"shift": np.zeros(c, np.uint8), "reach": 2**31 - 1 - bmax}
+    return full | bounds | {"rate": RATE_ONE, "e_y": 0, "key": KEY}
 
 
 def pack(frac: npt.NDArray[Any], width: int) -> npt.NDArray[np.uint8] | None:
@@ -150,7 +151,9 @@ def test_update_by_hand(kernels: Any) -> None:
 
 
 def test_the_folded_bias_saturates_at_its_bound(kernels: Any) -> None:
-    assert update_one(kernels, 20, 3, 7, bmax=np.array([101], np.int32))[2] == 101
+    assert update_one(kernels, 20, 3, 7, reach=2**31 - 1 - 101)[2] == 101
+    shift, reach = np.array([3], np.uint8), 2**28 - 1 - 101
+    assert update_one(kernels, 20, 3, 7, shift=shift, reach=reach)[2] == 101
 
 
 def test_conv2d_db_by_hand(kernels: Any) -> None:

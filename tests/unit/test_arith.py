@@ -154,7 +154,7 @@ def test_constants_that_cannot_exist_name_the_layer() -> None:
         lambda: arith.fixed(1e-30, "conv7"),
         lambda: arith.fixed(-1.0, "conv7"),
         lambda: arith.add_constants(1e7, 1.0, 1.0, "conv7"),
-        lambda: arith.bias_bound(np.array([0, 15]), np.array([0, 600]), 0, "conv7"),
+        lambda: arith.bias_bound(np.array([0, 15]), np.array([0, 76800]), "conv7"),
     ]
     for case in cases:
         with pytest.raises(UnsupportedError) as caught:
@@ -163,7 +163,8 @@ def test_constants_that_cannot_exist_name_the_layer() -> None:
 
 
 def test_bias_bound_and_fold() -> None:
-    bound = arith.bias_bound(np.array([0, 3]), np.array([1000, 10]), np.array([4, 0]))
+    reach = arith.reach(np.array([1000, 10]), np.array([4, 0]))
+    bound = arith.bias_bound(np.array([0, 3]), reach)
     assert bound.tolist() == [2**31 - 1 - 128 * (1000 + 508), (2**31 - 1) // 8 - 1280]
     folded = arith.fold_bias(np.array([7, -(2**31)]), -5, np.array([100, 3]), bound)
     assert folded.tolist() == [507, -bound[1]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
+import zlib
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +13,10 @@ import pytest
 from tests.golden.make_images import GOLDEN, TOOL, image_fields, program_of, read_golden
 from tests.image_cases import CASES, case, packed
 
+from mcutrain.compile import with_state
 from mcutrain.errors import FitError, InternalError
 from mcutrain.image import format as fmt
+from mcutrain.image.account import bytes_by_use
 from mcutrain.image.pack import pack, seal
 from mcutrain.image.status import (
     DivergedError,
@@ -51,7 +55,7 @@ def test_what_is_packed_is_read_back(name: str) -> None:
 def test_metadata_is_sorted_json_with_the_fields_of_the_specification() -> None:
     compiled, data = case("branches-4"), packed("branches-4")
     header = fmt.HEADER.unpack(data)
-    raw = data[header["metadata_offset"] :][: header["metadata_bytes"]]
+    raw = zlib.decompress(data[header["metadata_offset"] :][: header["metadata_bytes"]])
     metadata = json.loads(raw)
     assert raw.decode() == json.dumps(metadata, sort_keys=True, separators=(",", ":"))
     assert set(metadata) == {
@@ -72,7 +76,7 @@ def test_sections_are_aligned_and_gaps_are_zero() -> None:
             ("tensors", header["tensors"] * fmt.TENSOR.size),
             ("program", header["instructions"] * fmt.INSTRUCTION.size),
             ("constants", header["constants_bytes"]),
-            ("initial", header["state_bytes"]),
+            ("initial", header["initial_bytes"]),
             ("metadata", header["metadata_bytes"]),
         ):
             start = header[f"{section}_offset"]
@@ -118,8 +122,8 @@ def test_messages_about_damage_say_what_and_what_next() -> None:
         unpack(data + b"\0")
     with pytest.raises(DamagedImageError, match="CRC"):
         unpack(data[:-1] + b"\7")
-    with pytest.raises(ImageVersionError, match="format version 3"):
-        unpack(data[:4] + b"\3" + data[5:])
+    with pytest.raises(ImageVersionError, match="format version 4"):
+        unpack(data[:4] + b"\4" + data[5:])
     for error in (DamagedImageError, ImageVersionError):
         assert error.exit_code == 7
 
@@ -140,6 +144,9 @@ def _with(data: bytes, name: str, value: int) -> bytes:
         ("program_offset", 0),
         ("instructions", 3),
         ("metadata_bytes", 5),
+        ("initial_bytes", 0),
+        ("initial_bytes", 2**31),
+        ("state_bytes", 2**32 - 4),
         ("metadata_offset", 104),
         ("constants_bytes", 2**31),
         ("logits", 0xFFFE),
@@ -153,12 +160,52 @@ def test_a_sealed_header_that_contradicts_the_file_is_damage(field: str, value: 
 @pytest.mark.parametrize(
     "metadata", [b"\xff", b"[]", b"{}", b"[" * 100_000, b'{"tensors": []}', b'{"layers": "x"}']
 )
-def test_metadata_that_is_not_what_was_packed_is_damage(metadata: bytes) -> None:
-    data = packed("residual-head-8")
+@pytest.mark.parametrize("compress", [bytes, zlib.compress, lambda m: zlib.compress(m)[:-6]])
+def test_metadata_that_is_not_what_was_packed_is_damage(
+    metadata: bytes, compress: Callable[[bytes], bytes]
+) -> None:
+    data, metadata = packed("residual-head-8"), compress(metadata)
     moved = _with(data + metadata + bytes(-len(metadata) % 4), "metadata_offset", len(data))
     moved = _with(_with(moved, "metadata_bytes", len(metadata)), "image_bytes", len(moved))
     with pytest.raises(DamagedImageError):
         unpack(moved)
+
+
+def test_equal_bytes_of_a_state_are_not_stored() -> None:
+    """Fractions and a new classifier are filled in; other bytes come as they are."""
+    compiled, image = case("residual-full-8"), unpack(packed("residual-full-8"))
+    values = [v for v in compiled.program.values.values() if v.name.endswith(".frac")]
+    fractions = sum(v.nbytes for v in values)
+    assert image.header["initial_bytes"] < compiled.state_bytes - fractions + 100
+    noise = np.random.default_rng(1)
+    state = {v.name: noise.integers(0, 256, v.nbytes, np.uint8) for v in values}
+    again = unpack(pack(with_state(compiled, state)))
+    assert again.header["initial_bytes"] > image.header["initial_bytes"] + fractions / 2
+    for v in values:
+        at = compiled.value_offsets[v.name]
+        assert again.initial_state[at : at + v.nbytes] == state[v.name].tobytes()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_byte_of_an_image_has_a_use(name: str) -> None:
+    image = unpack(packed(name))
+    uses = bytes_by_use(image)
+    assert sum(uses.values()) == len(packed(name))
+    assert all(size >= 0 for size in uses.values())
+    assert uses["padding"] < 4 * 10
+    # Whatever is in the constants is read by an instruction.
+    constants = sum(size for use, size in uses.items() if use.startswith("constants"))
+    assert len(image.constants) - constants <= 4
+
+
+def test_a_run_beyond_the_state_is_damage() -> None:
+    data = packed("residual-head-8")
+    first = fmt.HEADER.unpack(data)["initial_offset"]
+    for field, value in (("copied", 2**32 - 1), ("filled", 2**32 - 1), ("value", 256)):
+        bad = bytearray(data)
+        struct.pack_into("<I", bad, first + fmt.RUN.offset(field), value)
+        with pytest.raises(DamagedImageError, match="initial state"):
+            unpack(seal(bytes(bad)))
 
 
 def test_data_that_does_not_fit_its_type_is_not_packed() -> None:

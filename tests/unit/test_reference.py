@@ -115,8 +115,8 @@ def test_conv2d_dx_is_the_definition(shape: conv.Conv, predictor: int) -> None:
 @pytest.mark.parametrize("bits", [0, 4, 8])
 def test_conv2d_dw_is_the_definition(shape: conv.Conv, bits: int) -> None:
     case = conv.dw(shape, bits, lr=0.05)
-    names = ("e_y", "x", "w", "mant", "exp", "bias", "bmax")
-    e_y, x, w, mant, exp, bias, bmax = (
+    names = ("e_y", "x", "w", "mant", "exp", "bias", "shift")
+    e_y, x, w, mant, exp, bias, shift = (
         np.asarray(case.values[s].data).astype(int).reshape(case.values[s].shape) for s in names
     )
     chan = case.values.get("chan")
@@ -137,7 +137,7 @@ def test_conv2d_dw_is_the_definition(shape: conv.Conv, bits: int) -> None:
         if bits:
             assert _fraction(got["frac"].reshape(-1), i, bits) == master % 2**bits
         moved[o] += (master >> bits) - int(w[row, tap, col])
-    limit = bmax.reshape(-1)
+    limit = ((2**31 - 1) >> shift.reshape(-1)) - case.params["reach"]
     assert np.array_equal(
         got["bias"].reshape(-1), np.clip(bias.reshape(-1) - shape.zero * moved, -limit, limit)
     )
@@ -165,9 +165,9 @@ def test_t17_steps_below_one_lsb_move_weights_on_average(bits: int, fraction_of_
     for slot, dtype, data in (("mant", "s32", mant), ("exp", "s8", exp)):
         case.put(slot, dtype, data)
     case.put("bias", "s32", np.zeros(count, np.int32))
-    case.put("bmax", "s32", np.full(count, 10**6, np.int32))
+    case.put("shift", "u8", np.zeros(count, np.uint8))
     window = {"kh": 1, "kw": 1, "sh": 1, "sw": 1, "pt": 0, "pl": 0, "groups": 1}
-    case.params = window | {"bits": bits, "rng": 3}
+    case.params = window | {"bits": bits, "reach": 0, "rng": 3}
     program = case.program()
     memory = Memory(program)
     exponent = np.array([-9], np.int16)

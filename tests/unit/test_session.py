@@ -44,7 +44,7 @@ def test_a_session_is_a_device(session: Session) -> None:
     assert (info.forward, info.instructions) == (header["forward"], header["instructions"])
     assert info.sample_bytes == SAMPLE
     start = device.read_state()
-    assert start == small_image()[header["initial_offset"] :][: header["state_bytes"]]
+    assert start == unpack(small_image()).initial_state
     before = device.predict(first_sample())
     assert before.predicted == max(range(4), key=lambda c: before.logits[c])
     for n in range(3):
@@ -122,7 +122,7 @@ def test_no_room_for_ticks_says_how_much_is_missing() -> None:
 
 def test_an_image_too_large_for_sram_goes_to_flash() -> None:
     image = small_image()
-    pool = 16384
+    pool = 12288
     session = open_session(Loopback(pool_bytes=pool, flash_bytes=65536))
     assert image_info(session).place == wire.Place.FLASH
     right = open_session()
@@ -244,8 +244,6 @@ def test_a_state_that_cannot_be_is_refused(session: Session) -> None:
         session.write_state(state[:-1])
     with pytest.raises(ImageError):
         session.write_state(b"\x80" * len(state))
-    header = unpack(small_image()).header
-    initial = small_image()[header["initial_offset"] :][: len(state)]
-    assert session.read_state() == initial
+    assert session.read_state() == unpack(small_image()).initial_state
     session.write_state(state)
     assert session.read_state() == state

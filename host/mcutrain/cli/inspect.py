@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from mcutrain.cli.common import OUT, Json, load_network, read_bytes, show, table
 from mcutrain.image import format as fmt
+from mcutrain.image.account import bytes_by_use
 from mcutrain.image.unpack import Image, ImageInstruction, unpack
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.serialize import network_hash
@@ -19,6 +20,9 @@ from mcutrain.report.html import describe_plan
 
 def run(
     file: Annotated[str, typer.Argument(help="An image, a network file, or a name of a network.")],
+    as_bytes: Annotated[
+        bool, typer.Option("--bytes", help="Of an image: what its bytes are for.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show the layers of a network, or header, tensors, program, memory and plan of an image.
@@ -29,7 +33,7 @@ def run(
     content = read_bytes(path, "file") if path.is_file() else b""
     if content.startswith(fmt.MAGIC):
         image = unpack(content, file)
-        show(as_json, image_to_dict(image), lambda: _draw_image(image))
+        show(as_json, image_to_dict(image), lambda: _draw(image, as_bytes))
     else:
         graph = load_network(file)
         show(as_json, network_to_dict(graph), lambda: _draw_network(graph))
@@ -92,6 +96,7 @@ def image_to_dict(image: Image) -> dict[str, Any]:
             for i in image.program
         ],
         "memory": image.metadata["memory"],
+        "bytes": bytes_by_use(image),
     }
 
 
@@ -128,10 +133,21 @@ def _describe_input(graph: Graph, name: str) -> str:
     return f"input {name}: {shape} (height, width, channels), {low:.4g} to {high:.4g}{pixels}"
 
 
+def _draw(image: Image, as_bytes: bool) -> None:
+    if not as_bytes:
+        _draw_image(image)
+        return
+    grid = table(f"bytes of {image.metadata['network'].get('name')}", "for", " bytes")
+    for use, size in bytes_by_use(image).items():
+        grid.add_row(use, f"{size:,}")
+    grid.add_row("all", f"{image.header['image_bytes']:,}")
+    OUT.print(grid)
+
+
 def _draw_image(image: Image) -> None:
     head = table(f"image of {image.metadata['network'].get('name')}", "field", " value")
     for name, value in image.header.items():
-        if name not in ("magic", "reserved"):
+        if name != "magic":
             head.add_row(name, value.hex() if isinstance(value, bytes) else str(value))
     OUT.print(head)
     plan = image.metadata["plan"]

@@ -71,14 +71,7 @@ def verify(image: bytes, where: str = "image") -> Image:
         ImageVersionError: it is of another format version.
         ImageRefusedError: the executor refuses it; names the layer.
     """
-    unpacked = unpack(image, where)
-    module = _library()
-    held = _held(module, image)
-    view, place = module.ffi.new("mct_image *"), module.ffi.new("mct_image_error *")
-    status = int(module.lib.mct_image_verify(held.pointer, len(image), view, place))
-    if status != 0:
-        raise status_error(status, place.index, place.detail, unpacked, where)
-    return unpacked
+    return Engine(image, where=where).image
 
 
 @cache

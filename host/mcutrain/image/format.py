@@ -13,13 +13,14 @@ from mcutrain.ir import instructions
 from mcutrain.ir.instructions import INSTRUCTIONS, InstructionSpec, Slot
 
 MAGIC = b"MCTI"
-VERSION = 2
+VERSION = 3
 NONE = 0xFFFF  # no tensor, no error exponent
 MAX_SLOTS = 12
-MAX_PARAMS = 9
+MAX_PARAMS = 10
 MAX_INPUTS = instructions.MAX_INPUTS
 # Verification compares every operand with all earlier instructions; this bounds its time.
 MAX_INSTRUCTIONS = 4096
+MAX_UNPACKED_BYTES = 1 << 26  # of metadata, and of a state, that a reader on the host accepts
 CRC_START = 16  # the CRC covers the bytes from here to the end
 
 SPACES = {"arena": 0, "state": 1, "const": 2}
@@ -135,7 +136,7 @@ HEADER = Layout(
         Field("rng", "H"),
         Field("predictor", "H"),
         Field("exponent", "H"),
-        Field("reserved", "I"),
+        Field("initial_bytes", "I"),
     ),
 )
 
@@ -167,11 +168,14 @@ INSTRUCTION = Layout(
     ),
 )
 
+# Of the initial state: as many bytes as they are (then 0 to a multiple of 4), then equal ones.
+RUN = Layout("image_run", (Field("copied", "I"), Field("filled", "I"), Field("value", "I")))
+
 OP_NAMES: dict[int, str] = {spec.code: name for name, spec in INSTRUCTIONS.items()}
 
 _ERROR_SLOTS = {"e_y", "e_x", "e0", "e1", "e2", "e3", "skip"}
 _STATE_SLOTS = {"w_trained", "frac"}
-_TABLE_SLOTS = {"w_frozen", "mult", "shift", "perm", "r", "mant", "exp", "bmax", "chan", "order"}
+_TABLE_SLOTS = {"w_frozen", "mult", "shift", "perm", "r", "mant", "exp", "chan", "order"}
 _EITHER_SLOTS = {("bias", "s32"), ("w", "f32"), ("b", "f32")}
 
 

@@ -88,7 +88,7 @@ def header_text() -> str:
         slots = [(f"{name}_{slot.name}", i) for i, slot in enumerate(spec.slots)]
         params = [(f"{name}_p_{param}", i) for i, param in enumerate(spec.params)]
         parts.append(_enum(slots + params, f"{name}: slots, then parameters (_P_)."))
-    parts += [_record(layout) for layout in (fmt.HEADER, fmt.TENSOR, fmt.INSTRUCTION)]
+    parts += [_record(layout) for layout in (fmt.HEADER, fmt.TENSOR, fmt.INSTRUCTION, fmt.RUN)]
     return "\n".join([*parts, _SLOT_RULE, "#endif\n"])
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,9 @@ import numpy as np
 from mcutrain import __version__
 from mcutrain.errors import FitError, InternalError
 from mcutrain.image import format as fmt
-from mcutrain.ir.program import CONST, STATE, CompiledProgram, Instr, Program, Value
+from mcutrain.ir.program import CONST, STATE, CompiledProgram, Instr, Program, Value, contents
 
-NUMPY = {
-    "s8": "<i1",
-    "u8": "<u1",
-    "s16": "<i2",
-    "u16": "<u2",
-    "s32": "<i4",
-    "u32": "<u4",
-    "f32": "<f4",
-    "bits": "<u1",
-    "nibbles": "<u1",
-}
+_LONG_RUN = 2 * fmt.RUN.size  # equal bytes that are worth a record
 
 
 def pack(compiled: CompiledProgram, tool: str = f"mcutrain {__version__}") -> bytes:
@@ -45,8 +36,8 @@ def pack(compiled: CompiledProgram, tool: str = f"mcutrain {__version__}") -> by
         "tensors_offset": b"".join(_tensor(v, compiled) for v in program.values.values()),
         "program_offset": b"".join(_instruction(i, index, layers) for i in program.instrs),
         "constants_offset": _contents(compiled, CONST, compiled.const_bytes),
-        "initial_offset": _contents(compiled, STATE, compiled.state_bytes),
-        "metadata_offset": _metadata(compiled, layers, tool),
+        "initial_offset": _runs(_contents(compiled, STATE, compiled.state_bytes)),
+        "metadata_offset": zlib.compress(_metadata(compiled, layers, tool), 9),
     }
     offsets: dict[str, int] = {}
     body = b""
@@ -56,6 +47,7 @@ def pack(compiled: CompiledProgram, tool: str = f"mcutrain {__version__}") -> by
     header = _header(compiled, index) | offsets
     header |= {
         "image_bytes": fmt.HEADER.size + len(body),
+        "initial_bytes": len(sections["initial_offset"]),
         "metadata_bytes": len(sections["metadata_offset"]),
     }
     return seal(fmt.HEADER.pack(header) + body)
@@ -105,7 +97,6 @@ def _header(compiled: CompiledProgram, index: Mapping[str, int]) -> dict[str, An
         "rng": index["rng"],
         "predictor": index["predictor"] if program.errors else fmt.NONE,
         "exponent": index["exponent"] if program.errors else fmt.NONE,
-        "reserved": 0,
     }
 
 
@@ -151,7 +142,7 @@ def _contents(compiled: CompiledProgram, space: str, size: int) -> bytes:
     for value in compiled.program.values.values():
         if value.space != space or value.view_of is not None:
             continue
-        data = b"" if value.data is None else _bytes_of(value)
+        data = b"" if value.data is None else contents(value)
         if len(data) != value.nbytes:
             raise InternalError(
                 f"{value.name} has {len(data)} bytes of data instead of {value.nbytes}",
@@ -162,12 +153,29 @@ def _contents(compiled: CompiledProgram, space: str, size: int) -> bytes:
     return bytes(out)
 
 
-def _bytes_of(value: Value) -> bytes:
-    data = np.ascontiguousarray(value.data)
-    stored = data.astype(NUMPY[value.dtype])
-    if not np.array_equal(stored, data):
-        raise InternalError(f"{value.name} holds values that {value.dtype} cannot", where="pack")
-    return stored.tobytes()
+def _runs(state: bytes) -> bytes:
+    """The section of the initial state: fractions, and the weights of a new classifier, are equal
+    bytes, which are not stored.
+    """
+    return b"".join(_run(*run) for run in _equal_bytes(state))
+
+
+def _run(copied: bytes, filled: int, value: int) -> bytes:
+    record = fmt.RUN.pack({"copied": len(copied), "filled": filled, "value": value})
+    return record + copied + bytes(-len(copied) % 4)
+
+
+def _equal_bytes(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """`data` cut behind each long run of equal bytes: bytes before the run, its length, value."""
+    start = at = 0
+    for value, group in groupby(data):
+        n = sum(1 for _ in group)
+        at += n
+        if n >= _LONG_RUN:
+            yield data[start : at - n], n, value
+            start = at
+    if start < at:
+        yield data[start:at], 0, 0
 
 
 def _metadata(compiled: CompiledProgram, layers: list[str], tool: str) -> bytes:

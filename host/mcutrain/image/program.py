@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from mcutrain.image.pack import NUMPY
 from mcutrain.image.unpack import Image, ImageTensor
 from mcutrain.ir.graph import Array
 from mcutrain.ir.instructions import INSTRUCTIONS
-from mcutrain.ir.program import ARENA, STATE, Instr, Program, Value
+from mcutrain.ir.program import ARENA, NUMPY, STATE, Instr, Program, Value
 
 
 def program_of(image: Image) -> Program:

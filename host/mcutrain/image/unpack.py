@@ -139,7 +139,7 @@ def unpack(data: bytes, where: str = "image") -> Image:
         program,
         metadata,
         _section(data, header, "constants", where),
-        _section(data, header, "initial", where),
+        _read_runs(_section(data, header, "initial", where), header["state_bytes"], where),
     )
 
 
@@ -180,9 +180,26 @@ def _range(data: bytes, start: int, size: int, where: str) -> int:
 
 
 def _section(data: bytes, header: Mapping[str, Any], name: str, where: str) -> bytes:
-    size = header["state_bytes" if name == "initial" else f"{name}_bytes"]
+    size = header[f"{name}_bytes"]
     start = _range(data, header[f"{name}_offset"], size, where)
     return data[start : start + size]
+
+
+def _read_runs(section: bytes, size: int, where: str) -> bytes:
+    """The initial state from its runs."""
+    state, at = b"", 0
+    limit = min(size, fmt.MAX_UNPACKED_BYTES)
+    while at + fmt.RUN.size <= len(section):
+        run = fmt.RUN.unpack(section, at)
+        at += fmt.RUN.size
+        copied = section[at : at + run["copied"]]
+        at += aligned(run["copied"])
+        if run["value"] > 0xFF or len(state) + len(copied) + run["filled"] > limit:
+            break
+        state += copied + bytes([run["value"]]) * run["filled"]
+    if at != len(section) or len(state) != size:
+        raise _damaged(where, f"its initial state is not one of {size} bytes")
+    return state
 
 
 def _records(data: bytes, header: Mapping[str, Any], name: str, where: str) -> list[dict[str, Any]]:
@@ -196,9 +213,9 @@ def _records(data: bytes, header: Mapping[str, Any], name: str, where: str) -> l
 
 def _read_metadata(data: bytes, where: str) -> dict[str, Any]:
     try:
-        metadata = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise _damaged(where, f"its metadata is not JSON: {error}") from error
+        metadata = json.loads(zlib.decompressobj().decompress(data, fmt.MAX_UNPACKED_BYTES))
+    except (ValueError, RecursionError, zlib.error) as error:
+        raise _damaged(where, f"its metadata is not compressed JSON: {error}") from error
     if not isinstance(metadata, dict):
         raise _damaged(where, "its metadata is not a JSON object")
     for name in ("tensors", "layers", "classes", "inputs", "memory"):

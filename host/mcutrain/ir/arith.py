@@ -159,16 +159,18 @@ def update_constants(
     return fixed(np.where(np.asarray(dead, bool), 0.0, np.asarray(v, np.float64)), layer)
 
 
-def bias_bound(
-    shift: npt.NDArray[Any], frozen_abs: npt.NDArray[Any], trained: IntLike, layer: str = ""
-) -> npt.NDArray[np.int32]:
-    """B_max (section 4) of each channel from its shift k, sum of frozen |w| and trained weights.
+def reach(frozen_abs: npt.NDArray[Any], trained: IntLike) -> Ints:
+    """S (section 4) of each channel from the sum of its frozen |w| and its trained weights."""
+    return np.asarray(128 * (np.asarray(frozen_abs, np.int64) + 127 * np.asarray(trained)))
+
+
+def bias_bound(shift: IntLike, s: IntLike, layer: str = "") -> npt.NDArray[np.int32]:
+    """B_max (section 4) of each channel from its shift k and S, its own or the layer's.
 
     Raises:
         UnsupportedError: a channel has no room for a bias.
     """
-    s = 128 * (np.asarray(frozen_abs, np.int64) + 127 * np.asarray(trained, np.int64))
-    bound: Ints = np.asarray((INT32_MAX >> np.asarray(shift, np.int64)) - s)
+    bound: Ints = np.asarray((INT32_MAX >> np.asarray(shift, np.int64)) - np.asarray(s, np.int64))
     if np.any(bound < 0):
         o = int(np.argmin(bound))
         raise UnsupportedError(

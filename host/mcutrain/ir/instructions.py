@@ -89,7 +89,7 @@ _SKIP = _opt("skip", "s8")
 _SCRATCH = Slot("scratch", "u8", optional=True, read=False, written=True, scratch=True)
 _E_Y = _in("e_y", "s8")
 _E_X = _out("e_x", "s8")
-_UPDATE = (_in("mant", "s32"), _in("exp", "s8"), _in("bmax", "s32"))
+_UPDATE = (_in("mant", "s32"), _in("exp", "s8"), _in("shift", "u8"))
 
 _ROWS = (
     InstructionSpec(
@@ -239,14 +239,14 @@ _ROWS = (
             _opt("chan", "u16"),
             _SCRATCH,
         ),
-        (*_WINDOW, "groups", "bits", "rng"),
+        (*_WINDOW, "groups", "bits", "reach", "rng"),
         kernel="mct_conv2d_dw_s8",
     ),
     InstructionSpec(
         "conv2d_db",
         16,
         (_E_Y, _inout("bias", "s32"), *_UPDATE),
-        ("rng",),
+        ("reach", "rng"),
         kernel="mct_conv2d_db_s8",
     ),
     InstructionSpec(

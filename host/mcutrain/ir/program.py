@@ -11,6 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from mcutrain.errors import InternalError
 from mcutrain.ir.graph import Array, Shape
 from mcutrain.ir.instructions import INSTRUCTIONS, InstructionSpec
 
@@ -26,6 +29,17 @@ _BITS = {
     "f32": 32,
     "bits": 1,
     "nibbles": 4,
+}
+NUMPY = {
+    "s8": "<i1",
+    "u8": "<u1",
+    "s16": "<i2",
+    "u16": "<u2",
+    "s32": "<i4",
+    "u32": "<u4",
+    "f32": "<f4",
+    "bits": "<u1",
+    "nibbles": "<u1",
 }
 
 
@@ -75,6 +89,19 @@ class Value:
         """Bytes in memory."""
         h, w, c = self.shape
         return value_bytes(self.dtype, (h if self.rows is None else self.rows) * w * c)
+
+
+def contents(value: Value) -> bytes:
+    """The bytes of a value's data in memory, little-endian.
+
+    Raises:
+        InternalError: they hold what the value's type cannot.
+    """
+    data = np.ascontiguousarray(value.data)
+    stored = data.astype(NUMPY[value.dtype])
+    if not np.array_equal(stored, data):
+        raise InternalError(f"{value.name} holds values that {value.dtype} cannot", where="pack")
+    return stored.tobytes()
 
 
 @dataclass(frozen=True, eq=False)

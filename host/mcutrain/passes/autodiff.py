@@ -197,7 +197,7 @@ class _Autodiff:
             scale = 1 / (info.x_scale * info.w_scale)
             operands = {"e_y": error, "bias": instr.operands["bias"]}
             operands |= self._update_tables(instr, info, "bias", scale)
-            params = {"rng": self.out.new_rng()}
+            params = {"reach": info.reach, "rng": self.out.new_rng()}
             self.updates.append(Instr("conv2d_db", instr.layer, operands, params))
 
     def _conv2d_dx(
@@ -234,7 +234,7 @@ class _Autodiff:
         return {
             "mant": self.out.const(f"{layer}.{kind}.mant", "s32", mant),
             "exp": self.out.const(f"{layer}.{kind}.exp", "s8", exp),
-            "bmax": self.out.const(f"{layer}.bmax", "s32", info.bmax),
+            "shift": instr.operands["shift"],
         }
 
     def _conv2d_dw(self, instr: Instr, info: LayerInfo, error: str, window: dict[str, int]) -> None:
@@ -251,7 +251,7 @@ class _Autodiff:
             operands["frac"] = f"{layer}.frac"
         if info.depthwise and info.partial:
             operands["chan"] = f"{layer}.chan"
-        params = {**window, "bits": bits, "rng": self.out.new_rng()}
+        params = {**window, "bits": bits, "reach": info.reach, "rng": self.out.new_rng()}
         self.updates.append(Instr("conv2d_dw", layer, operands, params))
 
 

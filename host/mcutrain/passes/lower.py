@@ -90,10 +90,13 @@ def _conv2d(out: Lowered, graph: Graph, node: Node, plan: Plan) -> None:
     mult, shift = arith.multiplier(x_q.scale * w_scale / y_q.scale, node.name)
     channels = plan.weights.get(node.name, ())
     blocks = _Blocks(out, node, channels, out.values[x].shape[2])
-    bmax = arith.bias_bound(shift, blocks.frozen_sum, blocks.trained_count, node.name)
-    w_sum = weight.astype(np.int64).sum(axis=(1, 2, 3))
-    bias = arith.fold_bias(node.params["bias"], x_q.zero_point, w_sum, bmax)
     train_bias = node.name in plan.biases
+    reach = arith.reach(blocks.frozen_sum, blocks.trained_count)
+    if channels or train_bias:
+        reach = reach.max()
+    bound = arith.bias_bound(shift, reach, node.name)
+    w_sum = weight.astype(np.int64).sum(axis=(1, 2, 3))
+    bias = arith.fold_bias(node.params["bias"], x_q.zero_point, w_sum, bound)
     keep = out.state if channels or train_bias else out.const
     saved = blocks.save(x) if channels else None
     y = _activation(out, graph, node.output)
@@ -114,7 +117,7 @@ def _conv2d(out: Lowered, graph: Graph, node: Node, plan: Plan) -> None:
     out.layers[node.name] = LayerInfo(
         w_scale,
         arith.degenerate(mult),
-        bmax,
+        int(reach.max()),
         x_q.scale,
         x_q.zero_point,
         channels,

@@ -20,7 +20,7 @@ class LayerInfo:
     Attributes:
         w_scale: float64 (C_out,).
         degenerate: bool (C_out,), channels that are never updated and pass no gradient.
-        bmax: int32 (C_out,), bound of the folded bias.
+        reach: what the products of an accumulator can come to, S of SPEC-arithmetic, section 4.
         x_scale, x_zero: quantisation of the layer's input.
         channels: trained input channels, () if none; partial: fewer than all of them.
         train_bias: whether the bias trains.
@@ -30,7 +30,7 @@ class LayerInfo:
 
     w_scale: Array
     degenerate: Array
-    bmax: Array
+    reach: int
     x_scale: float
     x_zero: int
     channels: tuple[int, ...]

@@ -130,7 +130,8 @@ def _int8_params(node: Node, x: QParams, w_scale: Array, y: QParams) -> dict[str
     bias = np.rint(node.params["bias"].astype(np.float64) / (x.scale * w_scale)).astype(np.int64)
     # The bound of section 4 for frozen weights; where some train, the compiler tightens it.
     _, shift = arith.multiplier(x.scale * w_scale / y.scale, node.name)
-    bound = arith.bias_bound(shift, np.abs(rows).sum(axis=1), 0, node.name).astype(np.int64)
+    reach = arith.reach(np.abs(rows).sum(axis=1), 0)
+    bound = arith.bias_bound(shift, reach, node.name).astype(np.int64)
     offset = x.zero_point * rows.sum(axis=1)
     bias = np.clip(bias - offset, -bound, bound) + offset
     return {"weight": weight, "bias": bias.astype(np.int32), "w_scale": w_scale}

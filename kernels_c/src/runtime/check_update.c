@@ -4,8 +4,21 @@
 enum { PIXELS_DW = 65536, PIXELS_DB = 1 << 24 };
 
 typedef struct {
-    uint8_t e_y, bias, mant, exp, bmax;
+    uint8_t e_y, bias, mant, exp, shift, reach;
 } update_slots;
+
+/* No bound of a bias is negative. */
+static mct_status check_bounds(mct_check *c, const update_slots *s, uint32_t channels)
+{
+    const uint8_t *shift = mct_kept(c->image, NULL, c->t[s->shift]);
+    MCT_TRY(mct_check_u8_table(c, s->shift, channels, 15));
+    MCT_TRY(mct_check_param(c, s->reach, 0, INT32_MAX));
+    for (uint32_t o = 0; o < channels; o++) {
+        int ok = c->in->params[s->reach] <= INT32_MAX >> shift[o];
+        MCT_TRY(mct_require(c, ok, MCT_ERR_TABLE, s->shift));
+    }
+    return MCT_OK;
+}
 
 static mct_status check_update(mct_check *c, const update_slots *s, uint32_t max_pixels)
 {
@@ -14,7 +27,7 @@ static mct_status check_update(mct_check *c, const update_slots *s, uint32_t max
     MCT_TRY(mct_check_count(c, s->bias, e_y->c));
     MCT_TRY(mct_check_mant_table(c, s->mant, e_y->c));
     MCT_TRY(mct_check_exp_table(c, s->exp, e_y->c));
-    return mct_check_positive_table(c, s->bmax, e_y->c);
+    return check_bounds(c, s, e_y->c);
 }
 
 static mct_status check_fraction(mct_check *c)
@@ -49,8 +62,9 @@ static mct_status check_grouped(mct_check *c, uint32_t taps, uint32_t groups)
 
 mct_status mct_check_conv2d_dw(mct_check *c)
 {
-    static const update_slots slots = {MCT_CONV2D_DW_E_Y, MCT_CONV2D_DW_BIAS, MCT_CONV2D_DW_MANT,
-                                       MCT_CONV2D_DW_EXP, MCT_CONV2D_DW_BMAX};
+    static const update_slots slots = {MCT_CONV2D_DW_E_Y,   MCT_CONV2D_DW_BIAS,
+                                       MCT_CONV2D_DW_MANT,  MCT_CONV2D_DW_EXP,
+                                       MCT_CONV2D_DW_SHIFT, MCT_CONV2D_DW_P_REACH};
     const mct_image_tensor *x = c->t[MCT_CONV2D_DW_X], *e_y = c->t[MCT_CONV2D_DW_E_Y];
     uint32_t groups, taps;
     MCT_TRY(mct_check_window(c, MCT_CONV2D_DW_X, MCT_CONV2D_DW_E_Y));
@@ -67,7 +81,8 @@ mct_status mct_check_conv2d_dw(mct_check *c)
 
 mct_status mct_check_conv2d_db(mct_check *c)
 {
-    static const update_slots slots = {MCT_CONV2D_DB_E_Y, MCT_CONV2D_DB_BIAS, MCT_CONV2D_DB_MANT,
-                                       MCT_CONV2D_DB_EXP, MCT_CONV2D_DB_BMAX};
+    static const update_slots slots = {MCT_CONV2D_DB_E_Y,   MCT_CONV2D_DB_BIAS,
+                                       MCT_CONV2D_DB_MANT,  MCT_CONV2D_DB_EXP,
+                                       MCT_CONV2D_DB_SHIFT, MCT_CONV2D_DB_P_REACH};
     return check_update(c, &slots, PIXELS_DB);
 }

@@ -17,5 +17,5 @@ mct_status mct_engine_open(mct_engine *engine, const void *image, uint32_t size,
     engine->state = memory;
     engine->arena = engine->state + ((engine->image.header->state_bytes + 3u) & ~3u);
     mct_engine_reset(engine);
-    return MCT_OK;
+    return mct_image_check_state(&engine->image, engine->state, &engine->refused);
 }

@@ -4,5 +4,13 @@
 
 void mct_engine_reset(mct_engine *engine)
 {
-    memcpy(engine->state, engine->image.initial, engine->image.header->state_bytes);
+    const uint8_t *from = engine->image.initial, *end = from + engine->image.header->initial_bytes;
+    uint8_t *to = engine->state;
+    while (from < end) {
+        const mct_image_run *run = (const void *)from;
+        memcpy(to, from + sizeof *run, run->copied);
+        memset(to + run->copied, (int)run->value, run->filled);
+        to += run->copied + run->filled;
+        from += mct_run_bytes(run);
+    }
 }

@@ -28,6 +28,5 @@ mct_status mct_image_verify(const void *data, uint32_t size, mct_image *view,
     for (uint32_t i = 0; i < view->header->instructions; i++)
         MCT_TRY(mct_verify_instruction(view, i, error));
     MCT_TRY(mct_verify_order(view, error));
-    MCT_TRY(mct_verify_segments(view, error));
-    return mct_image_check_state(view, view->initial, error);
+    return mct_verify_segments(view, error);
 }

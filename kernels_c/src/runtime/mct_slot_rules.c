@@ -120,7 +120,7 @@ const mct_slot_rule mct_slot_rules[MCT_OPS][MCT_MAX_SLOTS] = {
             {0x010, 2, 6, 0x000}, /* bias */
             {0x010, 4, 2, 0x000}, /* mant */
             {0x001, 4, 2, 0x000}, /* exp */
-            {0x010, 4, 2, 0x000}, /* bmax */
+            {0x002, 4, 2, 0x000}, /* shift */
             {0x008, 4, 3, 0x000}, /* chan */
             {0x002, 1, 21, 0x000}, /* scratch */
         },
@@ -130,7 +130,7 @@ const mct_slot_rule mct_slot_rules[MCT_OPS][MCT_MAX_SLOTS] = {
             {0x010, 2, 6, 0x000}, /* bias */
             {0x010, 4, 2, 0x000}, /* mant */
             {0x001, 4, 2, 0x000}, /* exp */
-            {0x010, 4, 2, 0x000}, /* bmax */
+            {0x002, 4, 2, 0x000}, /* shift */
         },
     [MCT_OP_SEGMENT] =
         {
@@ -154,7 +154,7 @@ const uint8_t mct_param_counts[MCT_OPS] = {
     [MCT_OP_AVGPOOL_DX] = 9,
     [MCT_OP_MAXPOOL_DX] = 7,
     [MCT_OP_ERROR_SUM] = 5,
-    [MCT_OP_CONV2D_DW] = 9,
-    [MCT_OP_CONV2D_DB] = 1,
+    [MCT_OP_CONV2D_DW] = 10,
+    [MCT_OP_CONV2D_DB] = 2,
     [MCT_OP_SEGMENT] = 2,
 };

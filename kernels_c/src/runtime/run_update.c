@@ -23,7 +23,8 @@ mct_status mct_run_conv2d_dw(mct_engine *e, const mct_image_instruction *in)
             {
                 .mant = mct_in(e, in, MCT_CONV2D_DW_MANT),
                 .exp = mct_in(e, in, MCT_CONV2D_DW_EXP),
-                .bmax = mct_in(e, in, MCT_CONV2D_DW_BMAX),
+                .shift = mct_in(e, in, MCT_CONV2D_DW_SHIFT),
+                .reach = in->params[MCT_CONV2D_DW_P_REACH],
                 .rate = e->rate,
                 .e_y = mct_exponent_of(e, e_y),
                 .key = mct_key(e, in->params[MCT_CONV2D_DW_P_RNG]),
@@ -45,7 +46,8 @@ mct_status mct_run_conv2d_db(mct_engine *e, const mct_image_instruction *in)
             {
                 .mant = mct_in(e, in, MCT_CONV2D_DB_MANT),
                 .exp = mct_in(e, in, MCT_CONV2D_DB_EXP),
-                .bmax = mct_in(e, in, MCT_CONV2D_DB_BMAX),
+                .shift = mct_in(e, in, MCT_CONV2D_DB_SHIFT),
+                .reach = in->params[MCT_CONV2D_DB_P_REACH],
                 .rate = e->rate,
                 .e_y = mct_exponent_of(e, e_y),
                 .key = mct_key(e, in->params[MCT_CONV2D_DB_P_RNG]),

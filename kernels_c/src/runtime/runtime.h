@@ -51,6 +51,12 @@ static inline const void *mct_kept(const mct_image *image, const uint8_t *state,
     return (t->space == MCT_SPACE_STATE ? state : image->constants) + t->offset;
 }
 
+/* A run of the initial state with its copied bytes: the next one follows. */
+static inline uint64_t mct_run_bytes(const mct_image_run *run)
+{
+    return sizeof *run + (((uint64_t)run->copied + 3) & ~(uint64_t)3);
+}
+
 /* The window is always the first six parameters. */
 static inline mct_window mct_window_of(const mct_image_instruction *in)
 {

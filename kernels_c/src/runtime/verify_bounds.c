@@ -34,34 +34,35 @@ int64_t mct_bias_bound(const mct_conv *conv, const uint8_t *shift, uint32_t row,
     return (INT32_MAX >> shift[*channel]) - (int64_t)(128 * row_weight(conv, row));
 }
 
-/* The bias tensor and the bounds of an instruction that updates it; 0 if it updates none. */
-static int update_of(const mct_image_instruction *in, uint32_t *bias, uint32_t *bmax)
+/* Of an instruction that updates biases. */
+typedef struct {
+    const mct_image_tensor *bias;
+    const uint8_t *shift;
+    int32_t reach;
+} bias_update;
+
+/* 0 if it updates none. */
+static int update_of(const mct_image *image, const mct_image_instruction *in, bias_update *u)
 {
-    switch (in->op) {
-    case MCT_OP_CONV2D_DW:
-        *bias = in->tensors[MCT_CONV2D_DW_BIAS];
-        *bmax = in->tensors[MCT_CONV2D_DW_BMAX];
-        return 1;
-    case MCT_OP_CONV2D_DB:
-        *bias = in->tensors[MCT_CONV2D_DB_BIAS];
-        *bmax = in->tensors[MCT_CONV2D_DB_BMAX];
-        return 1;
-    default:
+    int dw = in->op == MCT_OP_CONV2D_DW;
+    if (!dw && in->op != MCT_OP_CONV2D_DB)
         return 0;
-    }
+    u->bias = mct_slot(image, in, dw ? MCT_CONV2D_DW_BIAS : MCT_CONV2D_DB_BIAS);
+    u->shift =
+        mct_kept(image, NULL, mct_slot(image, in, dw ? MCT_CONV2D_DW_SHIFT : MCT_CONV2D_DB_SHIFT));
+    u->reach = in->params[dw ? MCT_CONV2D_DW_P_REACH : MCT_CONV2D_DB_P_REACH];
+    return 1;
 }
 
 /* Every update of this bias keeps the channel within the bound. */
 static int updates_within(const mct_image *image, const mct_image_tensor *t, uint32_t channel,
                           int64_t bound)
 {
-    uint32_t bias, bmax;
+    bias_update u;
     for (uint32_t i = image->header->forward; i < image->header->instructions; i++) {
-        const int32_t *limit;
-        if (!update_of(&image->program[i], &bias, &bmax) || !mct_overlap(&image->tensors[bias], t))
+        if (!update_of(image, &image->program[i], &u) || !mct_overlap(u.bias, t))
             continue;
-        limit = mct_kept(image, NULL, &image->tensors[bmax]);
-        if (limit[channel] > bound)
+        if ((INT32_MAX >> u.shift[channel]) - u.reach > bound)
             return 0;
     }
     return 1;

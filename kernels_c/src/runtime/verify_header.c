@@ -8,7 +8,8 @@
 /* The records are read where they lie: their layout must be that of the format. */
 typedef char mct_header_is_packed[sizeof(mct_image_header) == 104 ? 1 : -1];
 typedef char mct_tensor_is_packed[sizeof(mct_image_tensor) == 24 ? 1 : -1];
-typedef char mct_instruction_is_packed[sizeof(mct_image_instruction) == 64 ? 1 : -1];
+typedef char mct_run_is_packed[sizeof(mct_image_run) == 12 ? 1 : -1];
+typedef char mct_instruction_is_packed[sizeof(mct_image_instruction) == 68 ? 1 : -1];
 
 static mct_status fail(mct_image_error *error, mct_status status, uint32_t index)
 {
@@ -40,6 +41,21 @@ static int section_ok(const mct_image_header *h, uint32_t offset, uint64_t bytes
     return offset % 4 == 0 && offset >= sizeof *h && offset + bytes <= h->image_bytes;
 }
 
+/* Its runs make up the initial state and fill their section. */
+static int runs_ok(const mct_image_header *h)
+{
+    const uint8_t *section = (const uint8_t *)h + h->initial_offset;
+    uint64_t at = 0, made = 0;
+    while (at + sizeof(mct_image_run) <= h->initial_bytes) {
+        const mct_image_run *run = (const void *)(section + at);
+        if (run->value > 0xff)
+            return 0;
+        made += (uint64_t)run->copied + run->filled;
+        at += mct_run_bytes(run);
+    }
+    return at == h->initial_bytes && made == h->state_bytes;
+}
+
 static mct_status check_sections(const mct_image_header *h, mct_image_error *error)
 {
     uint64_t tensors = (uint64_t)h->tensors * sizeof(mct_image_tensor);
@@ -50,7 +66,7 @@ static mct_status check_sections(const mct_image_header *h, mct_image_error *err
         return fail(error, MCT_ERR_HEADER, FIELD(program_offset));
     if (!section_ok(h, h->constants_offset, h->constants_bytes))
         return fail(error, MCT_ERR_HEADER, FIELD(constants_offset));
-    if (!section_ok(h, h->initial_offset, h->state_bytes))
+    if (!section_ok(h, h->initial_offset, h->initial_bytes) || !runs_ok(h))
         return fail(error, MCT_ERR_HEADER, FIELD(initial_offset));
     if (!section_ok(h, h->metadata_offset, h->metadata_bytes))
         return fail(error, MCT_ERR_HEADER, FIELD(metadata_offset));
@@ -67,8 +83,6 @@ static mct_status check_numbers(const mct_image_header *h, mct_image_error *erro
         return fail(error, MCT_ERR_HEADER, FIELD(forward));
     if (h->classes == 0)
         return fail(error, MCT_ERR_HEADER, FIELD(classes));
-    if (h->reserved != 0)
-        return fail(error, MCT_ERR_HEADER, FIELD(reserved));
     return MCT_OK;
 }
 

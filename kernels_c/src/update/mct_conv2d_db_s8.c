@@ -13,7 +13,7 @@ static void update(const mct_conv2d_db *p, uint32_t o, int32_t sum, int32_t *bia
     uint32_t mult = mct_step_mult(u->mant[o], u->rate.mant);
     int32_t shift = mct_step_shift(u->exp[o], u->rate.exp, u->e_y, 0);
     int32_t step = mct_step(sum, mult, shift, mct_random16(u->key, o));
-    bias[o] = mct_sat64((int64_t)bias[o] - step, -u->bmax[o], u->bmax[o]);
+    bias[o] = mct_bound_bias((int64_t)bias[o] - step, u->shift[o], u->reach);
 }
 
 #if MCT_DSP

@@ -35,8 +35,8 @@ static inline mct_weight_row mct_weight_row_of(const mct_conv2d_dw *p, uint32_t 
 static inline void mct_update_folded(const mct_weight_row *row, int32_t *bias)
 {
     const mct_conv2d_dw *p = row->p;
-    int32_t bmax = p->update.bmax[row->o];
-    bias[row->o] = mct_sat64(bias[row->o] - p->z_x * row->change, -bmax, bmax);
+    int64_t moved = bias[row->o] - p->z_x * row->change;
+    bias[row->o] = mct_bound_bias(moved, p->update.shift[row->o], p->update.reach);
 }
 
 static inline int32_t mct_get_fraction(const uint8_t *frac, uint32_t bits, uint32_t i)

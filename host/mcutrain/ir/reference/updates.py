@@ -76,7 +76,8 @@ def conv2d_dw(instr: Instr, memory: Memory, runtime: Runtime) -> None:
 def _move_bias(instr: Instr, memory: Memory, channel: Array, step: arith.Ints) -> None:
     """bf = sat(bf - step) within the bound of section 4."""
     bias = memory.read(instr, "bias").reshape(-1)
-    bound = memory.wide(instr, "bmax").reshape(-1)[channel]
+    shift = memory.wide(instr, "shift").reshape(-1)[channel]
+    bound = arith.bias_bound(shift, instr.params["reach"]).astype(np.int64)
     bias[channel] = np.clip(bias[channel].astype(np.int64) - step, -bound, bound)
 
 

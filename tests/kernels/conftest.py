@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import platform
 import re
 import subprocess
 import sysconfig
@@ -20,15 +21,19 @@ import cffi
 import numpy as np
 import pytest
 
+from mcutrain.engine.build import vector_flags
+
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "kernels_c" / "include"
 KERNEL_DIRS = ("forward", "backward", "update", "head")
+SIMD = ROOT / "kernels_c" / "simd"
 HEADERS = ("mct_status.h", "mct_types.h", "mct_kernels.h")
+VECTOR_UNITS = ("neon",) if platform.machine() in ("aarch64", "arm64") else ("avx2", "avx512")
 # The same warnings and the same strict floats as every build of the project.
 FLAGS = [
     "-std=c99",
     *("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Wmissing-prototypes"),
-    *("-Werror", "-ffp-contract=off", f"-I{INCLUDE}"),
+    *("-Werror", "-ffp-contract=off", f"-I{INCLUDE}", f"-I{SIMD}"),
 ]
 SANITIZERS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 
@@ -48,12 +53,18 @@ def declarations() -> str:
     return text + "".join(f"{signature};\n" for signature in inline)
 
 
+def vector_sources() -> list[Path]:
+    return sorted(SIMD.glob("*.c"))
+
+
 def compile_kernels(folder: Path, *defines: str) -> ModuleType:
     """Compile into `folder` (kept from run to run, named after its contents) and import."""
     sanitize = os.environ.get("MCUTRAIN_SANITIZE") == "1"
     options = [*(SANITIZERS if sanitize else ["-O2"]), *(f"-D{name}" for name in defines)]
-    sources = kernel_sources()
-    content = [p.read_bytes() for p in [*sources, *sorted(INCLUDE.glob("*.h")), Path(__file__)]]
+    simd = "MCT_SIMD" in defines
+    sources = [*kernel_sources(), *(vector_sources() if simd else ())]
+    headers = [*sorted(INCLUDE.glob("*.h")), *sorted(SIMD.glob("*.h"))]
+    content = [p.read_bytes() for p in [*sources, *headers, Path(__file__)]]
     for directory in KERNEL_DIRS:
         headers = (ROOT / "kernels_c" / "src" / directory).glob("*.h")
         content += [p.read_bytes() for p in sorted(headers)]
@@ -66,14 +77,17 @@ def compile_kernels(folder: Path, *defines: str) -> ModuleType:
         folder.mkdir(parents=True, exist_ok=True)
         own = folder / f"{name}.{os.getpid()}"  # several workers may do this at once
         ffi = cffi.FFI()
-        ffi.cdef(declarations())
-        ffi.set_source(name, '#include "mct_arith.h"\n#include "mct_kernels.h"\n')
+        ffi.cdef(declarations() + ("int mct_simd_select(const char *name);" if simd else ""))
+        included = ("mct_arith.h", "mct_kernels.h", *(("mct_simd.h",) if simd else ()))
+        ffi.set_source(name, "".join(f'#include "{header}"\n' for header in included))
         ffi.emit_c_code(f"{own}.c")
         python = f"-I{sysconfig.get_path('include')}"
         objects = []
         for source in [*sources, Path(f"{own}.c")]:
             objects.append(f"{own}.{source.stem}.o")
-            flags = FLAGS if source in sources else [python, f"-I{INCLUDE}", "-w"]
+            flags = [*FLAGS, *vector_flags(source, ["gcc"])]
+            if source not in sources:
+                flags = [python, f"-I{INCLUDE}", f"-I{SIMD}", "-w"]
             _gcc("-c", "-fPIC", *flags, *options, str(source), "-o", objects[-1])
         _gcc("-shared", *options, *objects, "-o", f"{own}.so")
         Path(f"{own}.so").replace(target)
@@ -141,3 +155,12 @@ def dsp_module() -> ModuleType:
 @pytest.fixture
 def kernels(kernel_module: ModuleType) -> Kernels:
     return Kernels(kernel_module)
+
+
+@pytest.fixture(scope="session", params=VECTOR_UNITS)
+def simd_module(request: pytest.FixtureRequest) -> ModuleType:
+    """The same with the kernels for one of the vector units of this machine."""
+    module = compile_kernels(ROOT / "build" / "tests" / "kernels", "MCT_SIMD")
+    if not module.lib.mct_simd_select(request.param.encode()):
+        pytest.skip(f"this processor has no {request.param}")
+    return module

@@ -3,6 +3,9 @@
 The library is kept under a key made of its sources, flags, compiler and Python, so that a change of
 any of them builds anew and nothing else does. MCUTRAIN_SANITIZE=1 builds with ASan and UBSan
 (Python must then run with libasan preloaded: `make sanitize`). CC names another compiler.
+MCUTRAIN_SIMD chooses the vector unit for the kernels: auto (the default: the best there is), none
+(plain C), or avx2, avx512, neon. It chooses when a process loads the library; all give the same
+bytes.
 
 Besides kernels_c, every `*.c` and `*.cdef` in this folder is taken in; where one of them is the
 loop-back's, the firmware's portable app as well.
@@ -28,7 +31,7 @@ from types import ModuleType
 
 import cffi
 
-from mcutrain.errors import ToolchainError
+from mcutrain.errors import ToolchainError, UsageError
 
 MODULE = "_mcutrain_engine"
 HERE = Path(__file__).resolve().parent
@@ -36,8 +39,13 @@ ROOT = HERE.parents[2]
 CACHE = ROOT / "build" / "engine"
 
 STRICT = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
-BASE = ("-std=c99", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off")
+BASE = ("-std=c99", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-DMCT_SIMD=1")
 OPTIMIZED = ("-O3",)
+# What single files need beyond the target's baseline; the core is asked before any of it runs.
+VECTORS = {
+    "mct_simd_avx2.c": ("-mavx2",),
+    "mct_simd_avx512.c": ("-mavx2", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vnni"),
+}
 SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
@@ -65,7 +73,9 @@ def compiler() -> list[str]:
 
 def sources() -> list[Path]:
     """C files of the library."""
-    found = sorted((ROOT / "kernels_c" / "src").rglob("*.c")) + sorted(HERE.glob("*.c"))
+    kernels = [ROOT / "kernels_c" / name for name in ("src", "simd")]
+    found = [p for folder in kernels for p in sorted(folder.rglob("*.c"))]
+    found += sorted(HERE.glob("*.c"))
     if (HERE / "loopback.c").exists():
         app = (ROOT / "firmware" / "app").glob("*.c")
         found += sorted(p for p in app if p.name != "main.c")
@@ -82,7 +92,16 @@ def sources() -> list[Path]:
 def include_dirs() -> list[Path]:
     """Where headers are looked for."""
     app = [ROOT / "firmware" / name for name in ("app", "hal", "store")]
-    return [ROOT / "kernels_c" / "include", HERE, *(p for p in app if p.is_dir())]
+    kernels = [ROOT / "kernels_c" / name for name in ("include", "simd")]
+    return [*kernels, HERE, *(p for p in app if p.is_dir())]
+
+
+def vector_flags(source: Path, command: list[str]) -> tuple[str, ...]:
+    """Flags of a file of vector kernels; none where the compiler's target is no x86-64."""
+    if source.name not in VECTORS:
+        return ()
+    target = subprocess.run([*command, "-dumpmachine"], capture_output=True, check=False).stdout
+    return VECTORS[source.name] if target.startswith((b"x86_64", b"amd64")) else ()
 
 
 def _headers() -> list[Path]:
@@ -126,6 +145,7 @@ def _run(command: Iterable[str]) -> None:
 def _binding(folder: Path) -> Path:
     """The C side of the Python module, written by cffi."""
     names = sorted(p.name for p in (ROOT / "kernels_c" / "include").glob("*.h"))
+    names += [p.name for p in (ROOT / "kernels_c" / "simd").glob("mct_simd.h")]
     names += sorted(p.name for p in HERE.glob("*.h"))
     ffi = cffi.FFI()
     ffi.cdef(_definitions())
@@ -139,7 +159,7 @@ def _binding(folder: Path) -> Path:
 def _compile(command: list[str], folder: Path) -> Path:
     includes = [f"-I{p}" for p in include_dirs()]
     python = [f"-I{sysconfig.get_path('include')}", f"-I{sysconfig.get_path('platinclude')}"]
-    jobs = [([*STRICT], path) for path in sources()]
+    jobs = [([*STRICT, *vector_flags(path, command)], path) for path in sources()]
     # cffi's own code is not held to this project's warnings, and needs POSIX names.
     jobs.append((["-std=gnu99", "-w", *python], _binding(folder)))
 
@@ -188,6 +208,7 @@ def load() -> ModuleType:
 
     Raises:
         ToolchainError: it cannot be built or loaded.
+        UsageError: MCUTRAIN_SIMD names a vector unit that is not there.
     """
     library = build()
     spec = importlib.util.spec_from_file_location(MODULE, library)
@@ -203,7 +224,18 @@ def load() -> ModuleType:
             why=str(error),
             hint="run `make clean`, then again; with MCUTRAIN_SANITIZE=1: make sanitize",
         ) from error
+    _select(module, os.environ.get("MCUTRAIN_SIMD", "auto"))
     return module
+
+
+def _select(module: ModuleType, name: str) -> None:
+    if not module.lib.mct_simd_select(name.encode()):
+        raise UsageError(
+            "this processor has not the vector unit that was asked for",
+            where=f"MCUTRAIN_SIMD={name}",
+            why="auto, none, avx2, avx512 and neon have a meaning, each where there is such a unit",
+            hint="unset MCUTRAIN_SIMD",
+        )
 
 
 if __name__ == "__main__":

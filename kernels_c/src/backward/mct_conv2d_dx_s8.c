@@ -10,6 +10,9 @@
 #include "mct_error.h"
 #include "mct_kernels.h"
 #include "mct_window.h"
+#if MCT_SIMD
+#include "mct_simd.h"
+#endif
 
 #define LANES 4u /* input channels computed together */
 
@@ -148,6 +151,10 @@ void mct_conv2d_dx_s8(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
 #if MCT_DSP
     if (mct_conv2d_dx_dense_dsp(p, e_y, e_x, stats) ||
         mct_conv2d_dx_depthwise_dsp(p, e_y, e_x, stats))
+        return;
+#endif
+#if MCT_SIMD
+    if (mct_simd_active != NULL && mct_simd_active->conv2d_dx(p, e_y, e_x, stats))
         return;
 #endif
     for (int32_t iy = 0; iy < conv->x.h; iy++) {

@@ -1,5 +1,8 @@
 #include "mct_conv2d_fast.h"
 #include "mct_kernels.h"
+#if MCT_SIMD
+#include "mct_simd.h"
+#endif
 
 void mct_conv2d_rows_s8(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
                         int8_t *y, uint8_t *mask)
@@ -7,6 +10,10 @@ void mct_conv2d_rows_s8(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uin
 #if MCT_DSP
     if (mct_conv2d_dense_dsp(p, x, oy, rows, y, mask) ||
         mct_conv2d_depthwise_dsp(p, x, oy, rows, y, mask))
+        return;
+#endif
+#if MCT_SIMD
+    if (mct_simd_active != NULL && mct_simd_active->conv2d(p, x, oy, rows, y, mask))
         return;
 #endif
     for (uint32_t i = 0; i < rows; i++)

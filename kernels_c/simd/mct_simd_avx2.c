@@ -1,0 +1,12 @@
+/* Compiled with the flags of host/mcutrain/engine/build.py for this file. */
+#if defined(__x86_64__)
+
+#include "mct_v16_avx2.h"
+
+#include "mct_simd_kernels.h"
+
+const mct_simd mct_simd_avx2 = {"avx2", mct_simd_conv2d, mct_simd_conv2d_dx};
+
+#else
+typedef int mct_no_avx2;
+#endif

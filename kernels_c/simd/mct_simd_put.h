@@ -1,0 +1,169 @@
+/*
+ * The ends of all kernels: a block of sixteen sums a pixel becomes outputs with their mask, or
+ * errors. Channels at the edge leave some of the sixteen lanes without use.
+ */
+#ifndef MCT_SIMD_PUT_H
+#define MCT_SIMD_PUT_H
+
+#include "mct_error.h"
+#include "mct_simd_gemm.h"
+
+/* Sixteen or fewer bytes. */
+static inline void mct_put_bytes(int8_t *to, mct_v16 v, uint32_t n)
+{
+    int8_t bytes[MCT_BLOCK];
+    if (n == MCT_BLOCK) {
+        mct_v_store_s8(to, v);
+    } else {
+        mct_v_store_s8(bytes, v);
+        memcpy(to, bytes, n);
+    }
+}
+
+static inline const int8_t *mct_some_bytes(int8_t room[MCT_BLOCK], const int8_t *from, uint32_t n)
+{
+    if (n == MCT_BLOCK)
+        return from;
+    memcpy(room, from, n);
+    return room;
+}
+
+/* The low n bits from bit `at` of a mask on; the bits beside them stay. */
+static inline void mct_put_bits(uint8_t *mask, uint32_t at, uint32_t bits, uint32_t n)
+{
+    mask += at >> 3;
+    if (at % 8 == 0 && n % 8 == 0) {
+        mask[0] = (uint8_t)bits;
+        if (n > 8)
+            mask[1] = (uint8_t)(bits >> 8);
+        return;
+    }
+    for (uint32_t room = ((1u << n) - 1u) << at % 8, put = bits << at % 8; room != 0;
+         room >>= 8, put >>= 8, mask++)
+        *mask = (uint8_t)((*mask & ~room) | (put & room));
+}
+
+static inline uint32_t mct_get_bits(const uint8_t *mask, uint32_t at, uint32_t n)
+{
+    uint32_t bits = 0, last = (at + n - 1) >> 3, first = at >> 3;
+    if (mask == NULL)
+        return (1u << n) - 1u;
+    for (uint32_t i = last + 1; i > first; i--)
+        bits = bits << 8 | mask[i - 1];
+    return bits >> at % 8 & ((1u << n) - 1u);
+}
+
+/* A block of channels of a convolution's output, from channel o on. */
+typedef struct {
+    mct_v16 bias, mult, shift;
+    mct_v16 lo, hi, z;
+    uint32_t n; /* channels, at most 16 */
+    uint32_t c; /* from pixel to pixel */
+    int shifted;
+} mct_outputs;
+
+static mct_outputs mct_outputs_of(const mct_conv2d *p, uint32_t o)
+{
+    uint32_t c = p->conv.y.c, n = c - o < MCT_BLOCK ? c - o : MCT_BLOCK;
+    int32_t bias[MCT_BLOCK] = {0}, mult[MCT_BLOCK] = {0}, shift[MCT_BLOCK] = {0}, any = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        bias[i] = p->bias[o + i];
+        mult[i] = p->mult[o + i];
+        shift[i] = p->shift[o + i];
+        any |= shift[i];
+    }
+    mct_outputs out = {mct_v_load(bias),
+                       mct_v_load(mult),
+                       mct_v_load(shift),
+                       mct_v_set(p->lo),
+                       mct_v_set(p->hi),
+                       mct_v_set(p->z_y),
+                       n,
+                       c,
+                       any != 0};
+    return out;
+}
+
+/* Requantizes acc (pixels, 16) to y, whose first element has bit `bit` in mask (or NULL). */
+static void mct_put_outputs(const mct_outputs *out, const int32_t *acc, uint32_t pixels, int8_t *y,
+                            uint8_t *mask, uint32_t bit)
+{
+    const mct_outputs o = *out;
+    for (; pixels > 0; pixels--, acc += MCT_BLOCK, y += o.c, bit += o.c) {
+        mct_v16 v = mct_v_add(mct_v_load(acc), o.bias), clamped;
+        if (o.shifted)
+            v = mct_v_shl(v, o.shift);
+        v = mct_v_add(mct_v_scale(v, o.mult), o.z);
+        clamped = mct_v_clamp(v, o.lo, o.hi);
+        mct_put_bytes(y, clamped, o.n);
+        if (mask != NULL)
+            mct_put_bits(mask, bit, mct_v_same(v, clamped), o.n);
+    }
+}
+
+/* What is counted while errors are written, a lane each. */
+typedef struct {
+    mct_v16 amax;
+    uint32_t saturated;
+} mct_seen;
+
+static void mct_seen_into(const mct_seen *seen, mct_error_stats *stats)
+{
+    int32_t amax[MCT_BLOCK];
+    mct_v_store(amax, seen->amax);
+    for (uint32_t i = 0; i < MCT_BLOCK; i++)
+        stats->amax = (uint32_t)amax[i] > stats->amax ? (uint32_t)amax[i] : stats->amax;
+    stats->saturated += seen->saturated;
+    if (seen->saturated != 0)
+        stats->amax = MCT_AMAX_SATURATED;
+}
+
+/* A block of channels of an error tensor. */
+typedef struct {
+    const mct_error *error;
+    mct_v16 mult;
+    uint32_t n, c;
+} mct_errors;
+
+/* The error e_x[i .. i + n - 1] from acc (16); i is even. */
+static inline void mct_put_error(const mct_errors *out, uint32_t i, mct_v16 acc, int8_t *e_x,
+                                 mct_seen *seen)
+{
+    const mct_error *e = out->error;
+    const mct_v16 rail = mct_v_set(MCT_ERROR_RAIL), low = mct_v_set(-MCT_ERROR_RAIL);
+    uint32_t on = mct_get_bits(e->mask, i, out->n);
+    mct_r16 random = mct_v_random(e->key, i);
+    int8_t room[MCT_BLOCK] = {0};
+    mct_v16 v, q, skip;
+    if (e->skip != NULL) {
+        skip = mct_v_load_s8(mct_some_bytes(room, e->skip + i, out->n));
+        v = mct_v_round(acc, out->mult, random, &skip, 32 + e->e_skip - e->e_out);
+    } else {
+        v = mct_v_round(acc, out->mult, random, NULL, 0);
+    }
+    q = mct_v_clamp(v, low, rail);
+    seen->saturated += (uint32_t)__builtin_popcount(on & ~mct_v_same(v, q));
+    q = mct_v_where(on, q);
+    seen->amax = mct_v_amax(seen->amax, q);
+    mct_put_bytes(e_x + i, q, out->n);
+}
+
+/* Writes errors from acc (pixels, 16); the first is element i of e_x. */
+static void mct_put_errors(const mct_errors *out, uint32_t i, const int32_t *acc, uint32_t pixels,
+                           int8_t *e_x, mct_error_stats *stats)
+{
+    mct_seen seen = {mct_v_set(0), 0};
+    int32_t mult[MCT_BLOCK];
+    mct_v_store(mult, out->mult);
+    for (; pixels > 0; pixels--, acc += MCT_BLOCK, i += out->c) {
+        if (i % 2 == 0) {
+            mct_put_error(out, i, mct_v_load(acc), e_x, &seen);
+            continue;
+        }
+        for (uint32_t j = 0; j < out->n; j++) /* a pair of random numbers starts before i */
+            mct_error_write(out->error, i + j, acc[j], (uint32_t)mult[j], e_x, stats);
+    }
+    mct_seen_into(&seen, stats);
+}
+
+#endif

@@ -29,7 +29,8 @@ def fingerprint(flags):
     """The build id: a hash over sources and flags."""
     digest = hashlib.sha256("\0".join(flags).replace(str(ROOT), ".").encode())
     for file in sorted(p for d in ("firmware", "kernels_c") for p in (ROOT / d).rglob("*.[chl]*")):
-        digest.update(str(file.relative_to(ROOT)).encode() + file.read_bytes())
+        digest.update(f"{file.relative_to(ROOT)} {recipe.optimization(file)}".encode())
+        digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 
 
@@ -59,11 +60,16 @@ def set_up(env):
         flags = [*board.core_flags, *FLAGS, *recipe.layout(board)]
     define = ("MCT_BUILD_ID", f"0x{fingerprint(flags)}ULL")
 
-    # Only where it is used, or a change anywhere would compile everything again.
-    def with_build_id(env, node):
-        return env.Object(node, CPPDEFINES=[*env.get("CPPDEFINES", []), define])
+    def compiled(env, node):
+        source = Path(node.srcnode().get_abspath())
+        defines = list(env.get("CPPDEFINES", []))
+        # Only where it is used, or a change anywhere would compile everything again.
+        if source.name == "device.c":
+            defines.append(define)
+        optimized = [*env.get("CCFLAGS", []), recipe.optimization(source)]
+        return env.Object(node, CPPDEFINES=defines, CCFLAGS=optimized)
 
-    env.AddBuildMiddleware(with_build_id, "*/app/device.c")
+    env.AddBuildMiddleware(compiled, "*.c")
 
 
 set_up(env)  # noqa: F821

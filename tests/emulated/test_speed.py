@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from mcutrain.boards.table import get_board
+from mcutrain.boards.build import build_firmware
+from mcutrain.boards.table import KIB, get_board
 from mcutrain.cli.bench import measure, profile
 from mcutrain.cli.emulated import bench
 from mcutrain.cli.pack import synthetic_samples
@@ -34,6 +35,7 @@ M4, M7 = "qemu:netduinoplus2", "qemu:mps2-an500"
 BOARDS = (M4, M7)
 STEP, FORWARD = 62e6, 42e6
 INFERENCE, DEPTHWISE_3X3 = 0.53, 0.28  # MACs per instruction
+CODE = 56 * KIB
 
 
 @cache
@@ -81,6 +83,12 @@ def test_macs_per_instruction(board: str, refdata: Path) -> None:
     assert ratio(forward) >= INFERENCE
     stride_1 = re.compile(r"b(0|2|4|8|9|13)\.depthwise")  # kernel 3
     assert ratio(r for r in forward if stride_1.fullmatch(r["layer"])) >= DEPTHWISE_3X3
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_the_code_of_a_baked_firmware(board: str, refdata: Path) -> None:
+    firmware = build_firmware(get_board(board), image=pack(mcunet(refdata)))
+    assert firmware.sizes.text <= CODE
 
 
 @pytest.mark.parametrize("board", BOARDS)

@@ -101,7 +101,8 @@ def build_firmware(
     headers = sorted(header for directory in includes for header in directory.rglob("*.h"))
     job = _Job(sources, _digest(headers), flags)
     inputs = _digest([*sources, recipe.SCRIPT]) + hashlib.sha256(image or b"").hexdigest()
-    build_id = _hash(job.headers_digest, inputs, _portable([*flags, *link, *_BINARY_FLAGS]))[:16]
+    everything = [*flags, *map(recipe.optimization, sources), *link, *_BINARY_FLAGS]
+    build_id = _hash(job.headers_digest, inputs, _portable(everything))[:16]
     cache = Path(os.environ.get("MCUTRAIN_BUILD_DIR") or ROOT / "build" / "firmware")
     directory = cache / board.config / build_id
     objects = _compile_all(job, cache / "objects", build_id)
@@ -152,7 +153,7 @@ def _compile_all(job: _Job, cache: Path, build_id: str) -> list[Path]:
 
 
 def _compile(job: _Job, source: Path, build_id: str, cache: Path, scratch: Path) -> Path:
-    flags = list(job.flags)
+    flags = [*job.flags, recipe.optimization(source)]
     if _BUILD_ID_MACRO in source.read_bytes():
         # Only where it is used, or a change anywhere would compile everything again.
         flags.append(f"-DMCT_BUILD_ID=0x{build_id}ULL")

@@ -15,7 +15,7 @@ FIRMWARE = ROOT / "firmware"
 KERNELS = ROOT / "kernels_c"
 SCRIPT = FIRMWARE / "hal" / "cortexm" / "cortexm.ld"
 
-CODE_FLAGS = ("-std=c99", "-O2", "-g", "-ffunction-sections", "-fdata-sections")
+CODE_FLAGS = ("-std=c99", "-g", "-ffunction-sections", "-fdata-sections")
 ARITHMETIC_FLAGS = ("-ffp-contract=off",)
 CHECK_FLAGS = ("-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wmissing-prototypes", "-Werror")
 COMPILE_FLAGS = (*CODE_FLAGS, *ARITHMETIC_FLAGS, *CHECK_FLAGS)
@@ -23,7 +23,13 @@ COMPILE_FLAGS = (*CODE_FLAGS, *ARITHMETIC_FLAGS, *CHECK_FLAGS)
 LIBC_FLAGS = ("-nostartfiles", "--specs=nano.specs", "--specs=nosys.specs")
 LINK_FLAGS = (*LIBC_FLAGS, "-Wl,--gc-sections,--no-warn-rwx-segments,--fatal-warnings")
 
+_ARITHMETIC = tuple(KERNELS / "src" / name for name in ("forward", "backward", "update", "head"))
 _NO_SLOT = Slot(0, 0, 0)
+
+
+def optimization(source: Path) -> str:
+    """Arithmetic is made fast; what calls it, verifies and talks is made small."""
+    return "-O2" if source.resolve().parent in _ARITHMETIC else "-Os"
 
 
 def sources(board: Board, app: Path, kernels: Path) -> tuple[Path, ...]:

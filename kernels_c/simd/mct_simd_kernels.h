@@ -5,17 +5,19 @@
 #include "mct_simd.h"
 #include "mct_simd_conv2d.h"
 #include "mct_simd_conv2d_dx.h"
+#include "mct_simd_depthwise.h"
 
 static int mct_simd_conv2d(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
                            int8_t *y, uint8_t *mask)
 {
-    return mct_conv2d_dense(p, x, oy, rows, y, mask);
+    return mct_conv2d_dense(p, x, oy, rows, y, mask) ||
+           mct_conv2d_depthwise(p, x, oy, rows, y, mask);
 }
 
 static int mct_simd_conv2d_dx(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
                               mct_error_stats *stats)
 {
-    return mct_conv2d_dx_dense(p, e_y, e_x, stats);
+    return mct_conv2d_dx_dense(p, e_y, e_x, stats) || mct_conv2d_dx_depthwise(p, e_y, e_x, stats);
 }
 
 #endif

@@ -8,6 +8,9 @@
 #include "mct_error.h"
 #include "mct_kernels.h"
 #include "mct_window.h"
+#if MCT_SIMD
+#include "mct_simd.h"
+#endif
 
 /* One channel. */
 typedef struct {
@@ -62,6 +65,10 @@ void mct_depthwise_dx_inplace_s8(const mct_conv2d_dx *p, int8_t *e, int8_t *plan
     uint32_t pixels = (uint32_t)conv->x.h * conv->x.w;
 #if MCT_DSP
     if (mct_conv2d_dx_depthwise_dsp(p, e, e, stats))
+        return;
+#endif
+#if MCT_SIMD
+    if (mct_simd_active != NULL && mct_simd_active->conv2d_dx(p, e, e, stats))
         return;
 #endif
     for (uint32_t i = 0; i < conv->x.c; i++) {

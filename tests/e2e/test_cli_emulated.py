@@ -30,7 +30,7 @@ from mcutrain.image.pack import pack
 from mcutrain.image.unpack import unpack
 from mcutrain.ir.serialize import save
 from mcutrain.plan.scheme import resolve_scheme
-from mcutrain.trainer import Checkpoint, encoder, train
+from mcutrain.trainer import Checkpoint, encoder, inputs_of, train
 
 pytestmark = pytest.mark.qemu
 BOARD_IDS = sorted(BOARDS)
@@ -175,7 +175,9 @@ def test_run_may_change_its_device_on_the_way(
     with open_device("host") as session:
         session.open(content)
         session.reset(settings.seed)
-        steps = train(session, samples, encode, settings.schedule(), seed=settings.seed)
+        steps = train(
+            session, samples, inputs_of(samples, encode), settings.schedule(), seed=settings.seed
+        )
         assert len(list(islice(steps, 9))) == 9
         Checkpoint(9, session.read_state()).save(part)
     ask(capsys, "train", "--resume", "--out", part, "--device", NETDUINO)

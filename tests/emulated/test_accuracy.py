@@ -38,7 +38,7 @@ def test_t46_board_and_host_agree_and_are_as_accurate_as_float(tmp_path: Path) -
     engine = Engine(image)
     data = mcutrain.data.open("fashion-mnist:test?seed=0&count=1000")
     encode = encoder(engine.image, data)
-    samples = [encode(x) for x in data.x]
+    samples = [encode(x) for x, _ in data]
     logits = [engine.forward(sample) for sample in samples]
     in_int8 = np.array([int(np.argmax(values)) for values in logits]) == data.y
     assert in_int8.mean() > 0.85

@@ -108,7 +108,7 @@ def test_missing_files_name_the_file(tmp_path: Path) -> None:
 
 
 def test_range_turns_pixels_into_real_numbers(file: str) -> None:
-    x = data.open(f"{file}?count=2&range=-1,1").x
+    x = data.open(f"{file}?count=2&range=-1,1").array()
     assert x.dtype == np.float32
     np.testing.assert_allclose(x.ravel(), [-1, -1 + 2 / 255], atol=1e-6)
     with pytest.raises(InputError, match="only pixels"):

@@ -27,7 +27,7 @@ from mcutrain.errors import InputError
 from mcutrain.image.unpack import Image, unpack
 from mcutrain.link import Device
 from mcutrain.report.log import IMAGE, Run
-from mcutrain.trainer import Checkpoint, Encode, Evaluation, encoder, evaluate
+from mcutrain.trainer import Checkpoint, Evaluation, Inputs, encoder, evaluate, inputs_of
 
 
 def run(
@@ -46,13 +46,13 @@ def run(
     content = read_bytes(image, "image")
     unpacked = unpack(content, str(image))
     samples = mcutrain.data.open(data)
-    encode = encoder(unpacked, samples)
+    inputs = inputs_of(samples, encoder(unpacked, samples))
     trained = None if state is None else read_state(state, unpacked)
     with open_with_image(device, image) as session:
         session.open(content)
         if trained is not None:
             session.write_state(trained)
-        result = run_evaluation(session, samples, encode, "evaluating", as_json)
+        result = run_evaluation(session, samples, inputs, "evaluating", as_json)
     assert result is not None  # nothing can stop it half-way
     names = list(unpacked.metadata["classes"])
     show(as_json, result.to_dict() | {"classes": names}, lambda: _draw(result, names))
@@ -101,7 +101,7 @@ def check_state(state: bytes, image: Image, where: str) -> None:
 def run_evaluation(
     device: Device,
     data: Dataset,
-    encode: Encode,
+    inputs: Inputs,
     title: str,
     quiet: bool,
     stop: Callable[[], bool] = lambda: False,
@@ -110,7 +110,7 @@ def run_evaluation(
     result = None
     with progress(quiet) as display:
         task = display.add_task(title, total=len(data), note="")
-        for done, result in evaluate(device, data, encode):
+        for done, result in evaluate(device, data, inputs):
             if stop():
                 return None
             display.update(task, completed=done, note=f"{result.accuracy:.1%}")

@@ -98,7 +98,7 @@ def run(
 def samples_of(graph: Graph, data: Dataset, count: int) -> Iterator[tuple[bytes, int]]:
     """The first samples of a data set as input bytes, with their labels."""
     some = data.take(slice(count))
-    inputs = quantize_input(graph, some.x)
+    inputs = quantize_input(graph, some.array())
     for index, label in enumerate(some.y):
         yield b"".join(inputs[name][index].tobytes() for name in graph.inputs), int(label)
 

@@ -54,7 +54,7 @@ def run(
         module = load_model(model)
         shape = input_shape(module, *samples.shape)
         plain = from_torch(module, shape, name=title, classes=samples.classes)
-    graph = quantize(plain, samples.take(slice(count)).x, method=method)
+    graph = quantize(plain, samples.take(slice(count)).array(), method=method)
     save(graph, output)
     rows, agreement = compare(plain, graph, samples.take(slice(_COMPARED)))
     summary = {
@@ -122,7 +122,7 @@ def compare(
     The classes are those of the executor, bit for bit as on a device.
     """
     exact = evaluate(plain, {plain.inputs[0]: data.real()})
-    rounded = simulate(graph, data.x)
+    rounded = simulate(graph, data.array())
     rows = [
         {
             "name": node.name,
@@ -134,7 +134,7 @@ def compare(
         for node in graph.nodes
     ]
     engine = Engine(pack(compile_program(graph, Plan())))
-    inputs = quantize_input(graph, data.x)[graph.inputs[0]]
+    inputs = quantize_input(graph, data.array())[graph.inputs[0]]
     int8 = np.array([int(engine.forward(x).argmax()) for x in inputs])
     real = exact[plain.output].reshape(len(data), -1).argmax(axis=1)
     return rows, {

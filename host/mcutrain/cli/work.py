@@ -20,7 +20,7 @@ from mcutrain.files import make_folder, write_atomic
 from mcutrain.image.unpack import Image, unpack
 from mcutrain.link.session import Session
 from mcutrain.report.log import FORMAT, IMAGE, LOG, RUN, LogWriter, Run
-from mcutrain.trainer import Checkpoint, Encode, Schedule, encoder, train
+from mcutrain.trainer import Checkpoint, Inputs, Schedule, encoder, inputs_of, train
 
 _SAVE_SECONDS = 10.0
 _SMOOTH = 0.98
@@ -83,11 +83,11 @@ class Work:
         self._info: dict[str, Any] = {"format": FORMAT, "settings": asdict(settings)}
         self._image = unpack(image, name or str(out / IMAGE))
         self._data = mcutrain.data.open(settings.data)
-        self._encode = encoder(self._image, self._data)
-        self._test: tuple[Dataset, Encode] | None = None
+        self._inputs = inputs_of(self._data, encoder(self._image, self._data))
+        self._test: tuple[Dataset, Inputs] | None = None
         if settings.test is not None:
             test = mcutrain.data.open(settings.test)
-            self._test = (test, encoder(self._image, test))
+            self._test = (test, inputs_of(test, encoder(self._image, test)))
 
     def start(self, session: Session) -> Mapping[str, Any]:
         """Run from the first step on; returns what run.json holds then."""
@@ -131,10 +131,10 @@ class Work:
     def _evaluate(self, session: Session, name: str) -> None:
         if self._test is None or name in self._info:
             return
-        data, encode = self._test
+        data, inputs = self._test
         title = f"accuracy {name}"
         result = run_evaluation(
-            session, data, encode, title, self._quiet, lambda: self._stopper.wanted
+            session, data, inputs, title, self._quiet, lambda: self._stopper.wanted
         )
         if result is None:
             raise self._stopped()
@@ -150,7 +150,7 @@ class Work:
             with progress(self._quiet) as display:
                 task = display.add_task("training", total=schedule.steps, completed=start, note="")
                 for record in train(
-                    session, self._data, self._encode, schedule, seed=settings.seed, start=start
+                    session, self._data, self._inputs, schedule, seed=settings.seed, start=start
                 ):
                     log.write(record)
                     done = int(record["number"]) + 1

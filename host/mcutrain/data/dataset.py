@@ -1,4 +1,4 @@
-"""`Dataset`: images or windows in memory, with their labels."""
+"""`Dataset`: images or windows in memory, with their labels, and the views to train on."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.data.augment import NO_AUGMENTATION, Augmentation
+from mcutrain.data.encoded import EncodedImages
 from mcutrain.errors import InputError
 
 Samples = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
+Stored = Samples | EncodedImages
 Labels = npt.NDArray[np.int64]
 
 MAX_CLASSES = 65535  # of a network in an image
@@ -22,16 +25,22 @@ class Dataset:
     """Labelled samples, NHWC.
 
     Attributes:
-        x: (N, H, W, C); uint8 stands for the real values x / 255, float32 for itself.
+        x: (N, H, W, C) as stored: uint8 pixels, perhaps still encoded, or float32. `sample` and
+            `array` give what a network sees.
         y: (N,) int64, in [0, len(classes)).
         classes: one name a class.
         name: what the user called it; errors name it.
+        limits: the real values of pixels 0 and 255; None leaves them pixels, for networks that
+            take those.
+        augmentation: how each sample's views are made.
     """
 
-    x: Samples
+    x: Stored
     y: Labels
     classes: tuple[str, ...]
     name: str = "data"
+    limits: tuple[float, float] | None = None
+    augmentation: Augmentation = NO_AUGMENTATION
 
     def __post_init__(self) -> None:
         if self.x.ndim != 4 or 0 in self.x.shape[1:]:
@@ -56,8 +65,9 @@ class Dataset:
                 where=self.name,
                 why=f"labels {self.y.min()} to {self.y.max()}, {len(self.classes)} classes",
             )
-        if self.x.dtype == np.float32 and not np.isfinite(self.x).all():
-            bad = int(np.flatnonzero(~np.isfinite(self.x).all(axis=(1, 2, 3)))[0])
+        x = self.x
+        if isinstance(x, np.ndarray) and x.dtype == np.float32 and not np.isfinite(x).all():
+            bad = int(np.flatnonzero(~np.isfinite(x).all(axis=(1, 2, 3)))[0])
             raise InputError(f"sample {bad} holds a NaN or an infinity", where=self.name)
 
     def __len__(self) -> int:
@@ -65,8 +75,30 @@ class Dataset:
 
     def __iter__(self) -> Iterator[tuple[Samples, int]]:
         """Pairs of one sample (H, W, C) and its label, in order."""
-        for sample, label in zip(self.x, self.y, strict=True):
-            yield sample, int(label)
+        for index, label in enumerate(self.y):
+            yield self.sample(index), int(label)
+
+    def sample(self, index: int, view: int = 0) -> Samples:
+        """A sample (H, W, C), or one of its views: pixels (uint8), or real numbers (float32)."""
+        stored = self.x[index]
+        if view:
+            stored = self.augmentation.view(stored.astype(np.uint8, copy=False), index, view)
+        return self._seen(stored)
+
+    def array(self) -> Samples:
+        """All samples (N, H, W, C), none augmented."""
+        return self._seen(np.asarray(self.x))
+
+    def _seen(self, stored: npt.NDArray[Any]) -> Samples:
+        if self.limits is None:
+            return stored
+        low, high = self.limits
+        return stored.astype(np.float32) * np.float32((high - low) / 255) + np.float32(low)
+
+    @property
+    def views(self) -> int:
+        """Views of each sample to train on; view 0 is the sample itself."""
+        return self.augmentation.views
 
     def in_range(self, low: float, high: float) -> Dataset:
         """Pixels as real numbers from `low` (0) to `high` (255), for networks that take those.
@@ -74,14 +106,25 @@ class Dataset:
         Raises:
             InputError: the samples are no pixels.
         """
-        if self.x.dtype != np.uint8:
+        self._need_pixels("be put into a range")
+        return replace(self, limits=(low, high))
+
+    def augmented(self, augmentation: Augmentation) -> Dataset:
+        """The same samples with such views.
+
+        Raises:
+            InputError: the samples are no pixels.
+        """
+        if augmentation.kinds and self.limits is None:
+            self._need_pixels("be augmented")
+        return replace(self, augmentation=augmentation)
+
+    def _need_pixels(self, what: str) -> None:
+        if self.x.dtype != np.uint8 or self.limits is not None:
+            kind = "real numbers in a range" if self.limits is not None else str(self.x.dtype)
             raise InputError(
-                "only pixels can be put into a range",
-                where=self.name,
-                why=f"the samples are {self.x.dtype}",
+                f"only pixels can {what}", where=self.name, why=f"the samples are {kind}"
             )
-        scale = np.float32((high - low) / 255)
-        return replace(self, x=self.x.astype(np.float32) * scale + np.float32(low))
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -91,13 +134,15 @@ class Dataset:
 
     def real(self) -> npt.NDArray[np.float32]:
         """The samples as real numbers, float32: uint8 is divided by 255."""
-        if self.x.dtype == np.uint8:
-            return self.x.astype(np.float32) / np.float32(255)
-        return self.x.astype(np.float32, copy=False)
+        samples = self.array()
+        if samples.dtype == np.uint8:
+            return samples.astype(np.float32) / np.float32(255)
+        return samples.astype(np.float32, copy=False)
 
     def take(self, indices: npt.NDArray[np.int64] | slice) -> Dataset:
         """The samples at `indices`, in that order."""
-        return replace(self, x=self.x[indices], y=self.y[indices])
+        x = self.x.take(indices) if isinstance(self.x, EncodedImages) else self.x[indices]
+        return replace(self, x=x, y=self.y[indices])
 
     def shuffled(self, seed: int) -> Dataset:
         """The same samples in an order that depends on the seed alone (numpy PCG64)."""
@@ -121,17 +166,20 @@ class Dataset:
         y = number[self.y]
         chosen = np.flatnonzero(y >= 0)
         names = tuple(self.classes[k] for k in kept)
-        return replace(self, x=self.x[chosen], y=y[chosen], classes=names)
+        return replace(self.take(chosen), y=y[chosen], classes=names)
 
 
 def make(
-    x: npt.NDArray[Any], y: npt.NDArray[Any], name: str, classes: Sequence[str] = ()
+    x: npt.NDArray[Any] | EncodedImages,
+    y: npt.NDArray[Any],
+    name: str,
+    classes: Sequence[str] = (),
 ) -> Dataset:
     """A `Dataset` from arrays as files hold them.
 
     Args:
         x: (N, H, W, C), (N, H, W) or (N, features); uint8, or anything that converts to float32.
-            Missing axes are added: (N, H, W, 1), (N, 1, 1, features).
+            Missing axes are added: (N, H, W, 1), (N, 1, 1, features). Or encoded images.
         y: (N,) whole numbers from 0.
         name: the file, for errors.
         classes: names; if empty, the numbers from 0 to the largest label.
@@ -145,12 +193,8 @@ def make(
             where=name,
             why=f"the samples have shape {x.shape}, the labels {y.shape}",
         )
-    if x.ndim == 3:
-        x = x[..., None]
-    elif x.ndim == 2:
-        x = x[:, None, None, :]
-    if x.dtype != np.uint8:
-        x = _converted(x, np.float32, "samples", name)
+    if isinstance(x, np.ndarray):
+        x = _four_axes(x, name)
     labels = _converted(y, np.int64, "labels", name)
     if not np.array_equal(labels, y):
         raise InputError(
@@ -169,6 +213,14 @@ def make(
     if not classes and len(labels):
         classes = [str(i) for i in range(int(labels.max()) + 1)]
     return Dataset(x, labels, tuple(classes), name)
+
+
+def _four_axes(x: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+    if x.ndim == 3:
+        x = x[..., None]
+    elif x.ndim == 2:
+        x = x[:, None, None, :]
+    return x if x.dtype == np.uint8 else _converted(x, np.float32, "samples", name)
 
 
 def _converted(array: npt.NDArray[Any], dtype: type, what: str, name: str) -> npt.NDArray[Any]:

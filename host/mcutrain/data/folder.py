@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mcutrain.data.dataset import Dataset, make
-from mcutrain.errors import InputError, ToolchainError
+from mcutrain.data.encoded import Size, decode, pillow
+from mcutrain.errors import InputError
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".gif", ".webp"}
 
 
-def load(path: Path, size: tuple[int, int] | None = None, gray: bool = False) -> Dataset:
+def load(path: Path, size: Size | None = None, gray: bool = False) -> Dataset:
     """Images (N, H, W, 3), or (N, H, W, 1) if `gray`, uint8, ordered by class and file name.
 
     Args:
@@ -26,7 +25,7 @@ def load(path: Path, size: tuple[int, int] | None = None, gray: bool = False) ->
         ToolchainError: Pillow is not installed.
         InputError: no classes, no images, an unreadable image, or images of different sizes.
     """
-    pillow = _pillow()
+    image_module = pillow("image folders")
     if not path.is_dir():
         raise InputError("no such folder", where=str(path))
     folders = sorted(f for f in path.iterdir() if f.is_dir() and not f.name.startswith("."))
@@ -37,7 +36,7 @@ def load(path: Path, size: tuple[int, int] | None = None, gray: bool = False) ->
             where=str(path),
             why="images are looked for as FOLDER/CLASS/*.png, *.jpg, *.bmp, *.ppm, *.gif, *.webp",
         )
-    images = [_read(pillow, f, size, gray) for f, _ in files]
+    images = [decode(image_module, _content(f), str(f), size, gray) for f, _ in files]
     for (f, _), image in zip(files, images, strict=True):
         if image.shape != images[0].shape:
             raise InputError(
@@ -55,27 +54,8 @@ def _images(folder: Path) -> list[Path]:
     return sorted(f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES)
 
 
-def _pillow() -> Any:
+def _content(path: Path) -> bytes:
     try:
-        from PIL import Image
-    except ImportError as error:
-        raise ToolchainError(
-            "image folders need Pillow",
-            why="the Python package 'pillow' is not installed",
-            hint="pip install 'mcutrain[images]'",
-        ) from error
-    return Image
-
-
-def _read(
-    pillow: Any, path: Path, size: tuple[int, int] | None, gray: bool
-) -> npt.NDArray[np.uint8]:
-    try:
-        with pillow.open(path) as opened:
-            image = opened.convert("L" if gray else "RGB")
-    except (OSError, ValueError, pillow.DecompressionBombError) as error:
+        return path.read_bytes()
+    except OSError as error:
         raise InputError("cannot read the image", where=str(path), why=str(error)) from error
-    if size is not None:
-        image = image.resize((size[1], size[0]), pillow.Resampling.BILINEAR)
-    pixels = np.asarray(image, np.uint8)
-    return pixels.reshape(pixels.shape[0], pixels.shape[1], 1 if gray else 3)

@@ -3,7 +3,8 @@
 Sources, each with the options that it alone takes:
 
     fashion-mnist:train|test            Debian's package dataset-fashion-mnist
-    npz:FILE ?split=NAME &shape=HxWxC   arrays x and y, or x_NAME and y_NAME
+    npz:FILE ?split=NAME &shape=HxWxC   arrays x and y, or x_NAME and y_NAME; or encoded images
+             &size=HxW &gray=1          (blob, offset, label; split=train or test)
     folder:DIR ?size=HxW &gray=1        one sub-folder a class (extra `images`)
     idx:IMAGES,LABELS                   two IDX files
     csv:FILE ?label=COLUMN &shape=HxWxC the first line names the columns
@@ -16,6 +17,8 @@ Options of every source change the samples in the order in which they are writte
     count=N         keep the first N samples
     shift=A+B       change the sensor (`mcutrain.data.shift`)
     range=LOW,HIGH  pixels 0..255 as real numbers from LOW to HIGH
+    augment=A+B     train on views of each sample: flip, crop, move (`mcutrain.data.augment`)
+    views=N         so many, the sample itself included (4)
 
 Example: `fashion-mnist:train?skip=50000&seed=1&count=1000&shift=rotate90+negative`.
 """
@@ -29,6 +32,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl
 
 from mcutrain.data import fashion, folder, idx, npz, shift, table
+from mcutrain.data.augment import DEFAULT_VIEWS, Augmentation
 from mcutrain.data.dataset import MAX_CLASSES, Dataset
 from mcutrain.errors import InputError, McutrainError, UsageError
 
@@ -62,6 +66,8 @@ def open_spec(spec: str) -> Dataset:
             data = _applied(data, key, value)
         if not len(data):
             raise InputError("no samples are left", where=spec, why="the options took all away")
+        if data.views > 1 and not data.augmentation.kinds:
+            raise UsageError("views are made by augment", where=spec, hint="...?augment=flip+crop")
     except McutrainError as error:
         error.where, error.hint = error.where or spec, error.hint or _HINT
         raise
@@ -111,27 +117,43 @@ def _load_idx(place: str, _: Options) -> Dataset:
 
 
 def _load_folder(place: str, options: Options) -> Dataset:
-    size = _extents("size", options["size"], 2) if "size" in options else None
+    return folder.load(Path(place), _size(options), _gray(options, place))
+
+
+def _size(options: Options) -> tuple[int, int] | None:
+    if "size" not in options:
+        return None
+    height, width = _extents("size", options["size"], 2)
+    return height, width
+
+
+def _gray(options: Options, place: str) -> bool:
     gray = options.get("gray", "0")
     if gray not in ("0", "1"):
         raise UsageError(f"gray must be 0 or 1, not '{gray}'", where=place)
-    return folder.load(Path(place), (size[0], size[1]) if size else None, gray == "1")
+    return gray == "1"
+
+
+def _shape(options: Options) -> tuple[int, int, int] | None:
+    if "shape" not in options:
+        return None
+    height, width, channels = _extents("shape", options["shape"], 3)
+    return height, width, channels
 
 
 def _load_table(place: str, options: Options) -> Dataset:
-    shape = _extents("shape", options["shape"], 3) if "shape" in options else None
-    return table.load(
-        Path(place),
-        options.get("label", "label"),
-        (shape[0], shape[1], shape[2]) if shape else None,
-    )
+    return table.load(Path(place), options.get("label", "label"), _shape(options))
 
 
 def _load_npz(place: str, options: Options) -> Dataset:
-    shape = _extents("shape", options["shape"], 3) if "shape" in options else None
-    return npz.load(
-        Path(place), options.get("split"), (shape[0], shape[1], shape[2]) if shape else None
-    )
+    path, split = Path(place), options.get("split")
+    if npz.is_encoded(path):
+        if "shape" in options:
+            raise UsageError("encoded images have a shape", where=place, hint="size=HxW resizes")
+        return npz.load_encoded(path, split, _size(options), _gray(options, place))
+    if "size" in options or "gray" in options:
+        raise UsageError("size and gray are for encoded images", where=place, hint="shape=HxWxC")
+    return npz.load(path, split, _shape(options))
 
 
 def _extents(key: str, text: str, number: int) -> list[int]:
@@ -171,9 +193,14 @@ def _range(text: str) -> tuple[float, float]:
     return low, high
 
 
+def _augmentation(data: Dataset, text: str) -> Augmentation:
+    views = data.views if data.views > 1 else DEFAULT_VIEWS
+    return replace(data.augmentation, kinds=tuple(text.split("+")), views=views)
+
+
 _SOURCES: dict[str, tuple[Callable[[str, Options], Dataset], tuple[str, ...]]] = {
     "fashion-mnist": (lambda place, _: fashion.load(place), ()),
-    "npz": (_load_npz, ("split", "shape")),
+    "npz": (_load_npz, ("split", "shape", "size", "gray")),
     "folder": (_load_folder, ("size", "gray")),
     "idx": (_load_idx, ()),
     "csv": (_load_table, ("label", "shape")),
@@ -185,5 +212,7 @@ _STEPS: dict[str, Callable[[Dataset, str], Dataset]] = {
     "seed": lambda data, text: data.shuffled(_natural(text)),
     "count": lambda data, text: data.take(slice(_natural(text))),
     "range": lambda data, text: data.in_range(*_range(text)),
-    "shift": lambda data, text: replace(data, x=shift.apply(text, data.x)),
+    "shift": lambda data, text: replace(data, x=shift.apply(text, data.array())),
+    "augment": lambda data, text: data.augmented(_augmentation(data, text)),
+    "views": lambda data, text: data.augmented(replace(data.augmentation, views=_natural(text))),
 }

@@ -5,7 +5,7 @@
 
 #include "mct_simd_kernels.h"
 
-const mct_simd mct_simd_avx2 = {"avx2", mct_simd_conv2d, mct_simd_conv2d_dx};
+const mct_simd mct_simd_avx2 = MCT_SIMD_TABLE("avx2");
 
 #else
 typedef int mct_no_avx2;

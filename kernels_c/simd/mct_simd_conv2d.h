@@ -117,7 +117,7 @@ static int mct_conv2d_dense(const mct_conv2d *p, const mct_rows *x, uint32_t oy,
             const mct_outputs out = mct_outputs_of(p, o);
             if (at == 0 || !t.all)
                 mct_pack_outputs(conv, o, out.n, t.k, b);
-            mct_gemm(m.a, 2 * t.pairs, n, b, t.pairs, m.c);
+            mct_gemm(m.a, 2 * t.pairs, n, b, t.pairs, m.c, 0);
             mct_put_outputs(&out, m.c, n, y + at * c + o, mask, bit + at * c + o);
         }
     }

@@ -78,7 +78,7 @@ static int mct_conv2d_dx_dense(const mct_conv2d_dx *p, const int8_t *e_y, int8_t
             out.n = c - i < MCT_BLOCK ? c - i : MCT_BLOCK;
             if (at == 0 || !t.all)
                 mct_pack_inputs(conv, i, out.n, b);
-            mct_gemm(m.a, t.k, n, b, t.pairs, m.c);
+            mct_gemm(m.a, t.k, n, b, t.pairs, m.c, 0);
             mct_put_errors(&out, at * c + i, m.c, n, e_x, stats);
         }
     }

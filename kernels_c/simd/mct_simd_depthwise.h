@@ -51,22 +51,30 @@ static int mct_plane_fits(mct_plane *s)
            s->kh * mct_tap_pairs(s) * MCT_PAIR <= MCT_TAPS_MAX;
 }
 
-/* The kernels of n channels from o on, perhaps turned around. */
+/* The kernel w of one channel, perhaps turned around, to its lane. */
+static void mct_pack_tap(const mct_conv *conv, const int8_t *w, int turned, int16_t *taps)
+{
+    uint32_t kh = conv->win.kh, kw = conv->win.kw, pairs = (kw + 1) / 2;
+    int step = turned ? -1 : 1;
+    w += turned ? kh * kw - 1 : 0;
+    for (uint32_t ky = 0; ky < kh; ky++, taps += pairs * MCT_PAIR) {
+        for (uint32_t kx = 0; kx < kw; kx++, w += step)
+            taps[kx / 2 * MCT_PAIR + kx % 2] = *w;
+    }
+}
+
+/* Those of n channels from o on. */
 static void mct_pack_taps(const mct_conv *conv, uint32_t o, uint32_t n, int turned, int16_t *taps)
 {
-    uint32_t kh = conv->win.kh, kw = conv->win.kw, size = kh * kw, pairs = (kw + 1) / 2;
-    memset(taps, 0, kh * pairs * MCT_PAIR * sizeof *taps);
-    for (uint32_t i = 0; i < conv->x.c; i++) {
+    uint32_t size = (uint32_t)conv->win.kh * conv->win.kw, pairs = (conv->win.kw + 1u) / 2;
+    uint32_t first = conv->perm != NULL ? 0 : o, end = conv->perm != NULL ? conv->x.c : o + n;
+    memset(taps, 0, conv->win.kh * pairs * MCT_PAIR * sizeof *taps);
+    for (uint32_t i = first; i < end; i++) {
         uint32_t lane = (conv->perm != NULL ? conv->perm[i] : i) - o;
         const int8_t *w = i < conv->trained ? conv->w_trained + i * size
                                             : conv->w_frozen + (i - conv->trained) * size;
-        if (lane >= n) /* below o, too: it wraps */
-            continue;
-        for (uint32_t k = 0; k < size; k++) {
-            uint32_t ky = k / kw, kx = k % kw;
-            int16_t *to = taps + (ky * pairs + kx / 2) * MCT_PAIR + 2 * lane + kx % 2;
-            *to = w[turned ? size - 1 - k : k];
-        }
+        if (lane < n) /* a channel below o wraps */
+            mct_pack_tap(conv, w, turned, taps + 2 * lane);
     }
 }
 

@@ -68,6 +68,14 @@ static inline mct_v16 mct_v_shl(mct_v16 v, mct_v16 n)
     return v;
 }
 
+/* Arithmetic. */
+static inline mct_v16 mct_v_shr(mct_v16 v, uint32_t n)
+{
+    v.a = _mm256_sra_epi32(v.a, _mm_cvtsi32_si128((int)n));
+    v.b = _mm256_sra_epi32(v.b, _mm_cvtsi32_si128((int)n));
+    return v;
+}
+
 /* Bit l: lane l of both is the same. */
 static inline uint32_t mct_v_same(mct_v16 v, mct_v16 w)
 {

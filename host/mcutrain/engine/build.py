@@ -145,7 +145,6 @@ def _run(command: Iterable[str]) -> None:
 def _binding(folder: Path) -> Path:
     """The C side of the Python module, written by cffi."""
     names = sorted(p.name for p in (ROOT / "kernels_c" / "include").glob("*.h"))
-    names += [p.name for p in (ROOT / "kernels_c" / "simd").glob("mct_simd.h")]
     names += sorted(p.name for p in HERE.glob("*.h"))
     ffi = cffi.FFI()
     ffi.cdef(_definitions())

@@ -7,6 +7,7 @@
 #include "mct_error.h"
 #include "mct_kernels.h"
 #include "mct_window.h"
+#include "mct_simd.h"
 
 #define F 8 /* acc = 2^F * sum */
 
@@ -15,6 +16,12 @@ void mct_avgpool_dx_s8(const mct_pool_dx *p, const int8_t *e_y, int8_t *e_x, mct
     const mct_window *k = &p->win;
     uint32_t c = p->x.c, i = 0;
     uint32_t mult = mct_error_multiplier(p->mant, p->exp, F, p->error.e_out, p->e_y);
+#if MCT_SIMD
+    if (mct_simd_active != NULL) {
+        mct_simd_active->avgpool_dx(p, mult, 1 << F, e_y, e_x, stats);
+        return;
+    }
+#endif
     for (int32_t iy = 0; iy < p->x.h; iy++) {
         mct_taps oy = mct_outputs_over(iy + k->pt, k->kh, k->sh, p->y.h);
         for (int32_t ix = 0; ix < p->x.w; ix++) {

@@ -10,9 +10,7 @@
 #include "mct_error.h"
 #include "mct_kernels.h"
 #include "mct_window.h"
-#if MCT_SIMD
 #include "mct_simd.h"
-#endif
 
 #define LANES 4u /* input channels computed together */
 

@@ -8,9 +8,7 @@
 #include "mct_error.h"
 #include "mct_kernels.h"
 #include "mct_window.h"
-#if MCT_SIMD
 #include "mct_simd.h"
-#endif
 
 /* One channel. */
 typedef struct {

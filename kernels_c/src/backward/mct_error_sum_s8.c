@@ -6,6 +6,7 @@
  */
 #include "mct_error.h"
 #include "mct_kernels.h"
+#include "mct_simd.h"
 
 /* One input keeps its exponent: copied, masked, nothing rounded. */
 static int8_t copy(const mct_error *error, int8_t q, uint32_t i, mct_error_stats *stats)
@@ -22,6 +23,12 @@ void mct_error_sum_s8(const mct_error_sum *p, const int8_t *const e[], int8_t *e
                       mct_error_stats *stats)
 {
     uint32_t i = 0;
+#if MCT_SIMD
+    if (mct_simd_active != NULL && p->n == 1 && p->c_in[0] == p->c) {
+        mct_simd_active->error_copy(&p->error, e[0], p->pixels * p->c, e_x, stats);
+        return;
+    }
+#endif
     for (uint32_t pixel = 0; pixel < p->pixels; pixel++) {
         for (uint32_t ch = 0; ch < p->c; ch++, i++) {
             int64_t v = 0;

@@ -7,6 +7,7 @@
 #include "mct_kernels.h"
 #include "mct_lanes.h"
 #include "mct_output.h"
+#include "mct_simd.h"
 
 #if MCT_DSP
 
@@ -55,6 +56,12 @@ void mct_add_s8(const mct_add *p, const int8_t *a, const int8_t *b, int8_t *y, u
 {
     const int32_t half = (int32_t)1 << (p->shift - 1);
     uint32_t i = 0;
+#if MCT_SIMD
+    if (mct_simd_active != NULL) {
+        mct_simd_active->add(p, a, b, y, mask, mask_bit);
+        return;
+    }
+#endif
 #if MCT_DSP
     if (p->lo == INT8_MIN && p->hi == INT8_MAX && (mask == NULL || mask_bit % 8 == 0))
         i = add_eights(p, a, b, y, mask != NULL ? mask + mask_bit / 8 : NULL);

@@ -1,8 +1,6 @@
 #include "mct_conv2d_fast.h"
 #include "mct_kernels.h"
-#if MCT_SIMD
 #include "mct_simd.h"
-#endif
 
 void mct_conv2d_rows_s8(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
                         int8_t *y, uint8_t *mask)

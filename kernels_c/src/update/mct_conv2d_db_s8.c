@@ -6,6 +6,7 @@
 #include "mct_arith.h"
 #include "mct_dsp.h"
 #include "mct_kernels.h"
+#include "mct_simd.h"
 
 static void update(const mct_conv2d_db *p, uint32_t o, int32_t sum, int32_t *bias)
 {
@@ -49,6 +50,14 @@ void mct_conv2d_db_s8(const mct_conv2d_db *p, const int8_t *e_y, int32_t *bias)
 #if MCT_DSP
     for (; o + 4u <= p->y.c; o += 4)
         update_four(p, e_y, o, bias);
+#endif
+#if MCT_SIMD
+    for (; mct_simd_active != NULL && o + MCT_SIMD_SUMS <= p->y.c; o += MCT_SIMD_SUMS) {
+        int32_t sums[MCT_SIMD_SUMS];
+        mct_simd_active->sums(e_y + o, pixels, p->y.c, sums);
+        for (uint32_t j = 0; j < MCT_SIMD_SUMS; j++)
+            update(p, o + j, sums[j], bias);
+    }
 #endif
     for (; o < p->y.c; o++) {
         const int8_t *e = e_y + o;

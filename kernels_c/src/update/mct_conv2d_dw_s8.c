@@ -10,6 +10,7 @@
 #include "mct_kernels.h"
 #include "mct_weight_row.h"
 #include "mct_window.h"
+#include "mct_simd.h"
 
 #define LANES 4u /* input channels computed together */
 
@@ -71,6 +72,10 @@ void mct_conv2d_dw_s8(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x
     uint32_t taps = (uint32_t)p->win.kh * p->win.kw;
 #if MCT_DSP
     if (mct_conv2d_dw_dense_dsp(p, e_y, x, w, frac, bias, stats))
+        return;
+#endif
+#if MCT_SIMD
+    if (mct_simd_active != NULL && mct_simd_active->conv2d_dw(p, e_y, x, w, frac, bias, stats))
         return;
 #endif
     for (uint32_t k = 0; k < p->rows; k++) {

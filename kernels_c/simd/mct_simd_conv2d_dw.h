@@ -1,0 +1,110 @@
+/*
+ * Update of an ungrouped convolution's weights: the errors of an output channel over the pixels
+ * times what sixteen input channels were there under a tap, less their zero point.
+ */
+#ifndef MCT_SIMD_CONV2D_DW_H
+#define MCT_SIMD_CONV2D_DW_H
+
+#include "../src/update/mct_weight_row.h"
+#include "mct_simd_gemm.h"
+#include "mct_window.h"
+
+#define MCT_DW_ROWS   64u  /* output channels at a time */
+#define MCT_DW_PIXELS 256u /* pixels at a time, an even number */
+
+typedef struct {
+    int16_t a[MCT_DW_ROWS * MCT_DW_PIXELS] __attribute__((aligned(64)));
+    int16_t b[MCT_DW_PIXELS * MCT_BLOCK] __attribute__((aligned(64)));
+    int32_t c[MCT_DW_ROWS * MCT_BLOCK] __attribute__((aligned(64)));
+    mct_weight_row rows[MCT_DW_ROWS];
+} mct_dw;
+
+/* Some pixels of the output, and some of the weights of a tap. */
+typedef struct {
+    uint32_t pixel, pixels, pairs;
+    uint32_t k, rows;
+    uint32_t tap, i, n; /* n input channels from i on */
+} mct_dw_part;
+
+/* d->a: row by row the errors of output channels over the pixels. */
+static void mct_dw_errors(const mct_conv2d_dw *p, const mct_dw_part *t, const int8_t *e_y,
+                          mct_dw *d)
+{
+    uint32_t c = p->y.c, lda = 2 * t->pairs;
+    const int8_t *e = e_y + t->pixel * c + t->k;
+    for (uint32_t i = 0; i < lda; i++, e += c) {
+        for (uint32_t j = 0; j < t->rows; j++)
+            d->a[j * lda + i] = i < t->pixels ? e[j] : 0;
+    }
+}
+
+/* What the tap saw of n channels when it made output `pixel`, less z_x; zeros outside. */
+static const int8_t *mct_dw_input(const mct_conv2d_dw *p, const mct_dw_part *t, const int8_t *x,
+                                  uint32_t pixel)
+{
+    int32_t oy = (int32_t)(pixel / p->y.w), ox = (int32_t)(pixel % p->y.w);
+    int32_t iy = oy * p->win.sh + (int32_t)(t->tap / p->win.kw) - p->win.pt;
+    int32_t ix = ox * p->win.sw + (int32_t)(t->tap % p->win.kw) - p->win.pl;
+    if (iy < 0 || iy >= p->x.h || ix < 0 || ix >= p->x.w)
+        return NULL;
+    return x + ((uint32_t)iy * p->x.w + (uint32_t)ix) * p->x.c + t->i;
+}
+
+/* d->b: pairs of pixels of sixteen channels. */
+static void mct_dw_inputs(const mct_conv2d_dw *p, const mct_dw_part *t, const int8_t *x, mct_dw *d)
+{
+    for (uint32_t i = 0; i < 2 * t->pairs; i++) {
+        const int8_t *from = i < t->pixels ? mct_dw_input(p, t, x, t->pixel + i) : NULL;
+        int16_t *to = d->b + i / 2 * 2 * MCT_BLOCK + i % 2;
+        for (uint32_t j = 0; j < MCT_BLOCK; j++)
+            to[2 * j] = (int16_t)(from != NULL && j < t->n ? from[j] - p->z_x : 0);
+    }
+}
+
+/* Gradients of a part of the weights, then the steps along them. */
+static void mct_dw_update(const mct_conv2d_dw *p, mct_dw_part *t, const int8_t *e_y,
+                          const int8_t *x, mct_dw *d)
+{
+    uint32_t pixels = (uint32_t)p->y.h * p->y.w, taps = (uint32_t)p->win.kh * p->win.kw;
+    for (t->pixel = 0; t->pixel < pixels; t->pixel += MCT_DW_PIXELS) {
+        t->pixels = pixels - t->pixel < MCT_DW_PIXELS ? pixels - t->pixel : MCT_DW_PIXELS;
+        t->pairs = (t->pixels + 1) / 2;
+        if (pixels > MCT_DW_PIXELS || (t->tap == 0 && t->i == 0)) /* else they are there */
+            mct_dw_errors(p, t, e_y, d);
+        mct_dw_inputs(p, t, x, d);
+        mct_gemm(d->a, 2 * t->pairs, t->rows, d->b, t->pairs, d->c, t->pixel != 0);
+    }
+    for (uint32_t j = 0; j < t->rows; j++) {
+        uint32_t at = ((t->k + j) * taps + t->tap) * p->cols + t->i;
+        for (uint32_t i = 0; d->rows[j].mult != 0 && i < t->n; i++)
+            mct_update_weight(&d->rows[j], at + i, d->c[j * MCT_BLOCK + i]);
+    }
+}
+
+static int mct_simd_conv2d_dw(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x, int8_t *w,
+                              uint8_t *frac, int32_t *bias, mct_update_stats *stats)
+{
+    uint32_t taps = (uint32_t)p->win.kh * p->win.kw;
+    mct_dw_part t = {0};
+    mct_dw d;
+    if (p->groups != 1)
+        return 0;
+    for (t.k = 0; t.k < p->rows; t.k += MCT_DW_ROWS) {
+        t.rows = p->rows - t.k < MCT_DW_ROWS ? p->rows - t.k : MCT_DW_ROWS;
+        for (uint32_t j = 0; j < t.rows; j++)
+            d.rows[j] = mct_weight_row_of(p, t.k + j, w, frac, stats);
+        for (t.tap = 0; t.tap < taps; t.tap++) {
+            for (t.i = 0; t.i < p->cols; t.i += MCT_BLOCK) {
+                t.n = p->cols - t.i < MCT_BLOCK ? p->cols - t.i : MCT_BLOCK;
+                mct_dw_update(p, &t, e_y, x, &d);
+            }
+        }
+        for (uint32_t j = 0; j < t.rows; j++) {
+            if (d.rows[j].mult != 0)
+                mct_update_folded(&d.rows[j], bias);
+        }
+    }
+    return 1;
+}
+
+#endif

@@ -27,6 +27,7 @@ static const handler_row handlers[] = {
     [MCT_WIRE_REBOOT] = {mct_app_reboot, 0},
     [MCT_WIRE_SAVE] = {mct_app_save, 0},
     [MCT_WIRE_LOAD] = {mct_app_load, 0},
+    [MCT_WIRE_SPEED] = {mct_app_speed, MCT_WIRE_SPEED_REQ_BYTES},
 };
 
 static void to_uart(void *context, const uint8_t *bytes, uint32_t n)
@@ -154,6 +155,9 @@ static void handle_frame(mct_app *app, const uint8_t *request)
         app->tx_payload = (uint16_t)carry_out(app, request);
     }
     send(app->tx, app->tx_type, app->session, seq, app->tx_payload);
+    if (app->tx_type == (MCT_WIRE_SPEED | MCT_WIRE_RESPONSE)) {
+        mct_app_switch_speed(app, PAYLOAD(request)); /* a copy came at the old rate: once more */
+    }
     if (app->reboot) {
         mct_hal_reset();
     }
@@ -176,6 +180,9 @@ static void check_frame(mct_app *app, const uint8_t *frame, uint32_t length)
 void mct_app_receive(mct_app *app, const uint8_t *bytes, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
+        if (app->trial != 0 && --app->trial == 0) {
+            mct_hal_baud_set(mct_hal_baud_divider(0));
+        }
         switch (mct_cobs_feed(&app->decoder, bytes[i])) {
         case MCT_COBS_FRAME:
             check_frame(app, app->rx, app->decoder.length);

@@ -46,6 +46,9 @@ uint32_t mct_app_open_at(mct_app *app, const uint8_t *image, uint32_t size);
 /* Forgets what a run or a transfer has left: the state is another now. */
 void mct_app_state_changed(mct_app *app);
 
+/* What a request for another rate asks for, once its response is out. */
+void mct_app_switch_speed(mct_app *app, const uint8_t *request);
+
 /* Handlers; the requests are described in SPEC-wire. */
 uint32_t mct_app_hello(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
 uint32_t mct_app_image_begin(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
@@ -61,5 +64,6 @@ uint32_t mct_app_stats(mct_app *app, const uint8_t *request, uint32_t n, uint8_t
 uint32_t mct_app_reboot(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
 uint32_t mct_app_save(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
 uint32_t mct_app_load(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
+uint32_t mct_app_speed(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response);
 
 #endif

@@ -1,4 +1,4 @@
-/* HELLO and REBOOT: what the device is. */
+/* HELLO, REBOOT, SPEED: what the device is, and how it is reached. */
 #include <string.h>
 
 #include "app_internal.h"
@@ -8,6 +8,9 @@
 #ifndef MCT_BUILD_ID
 #define MCT_BUILD_ID 0ULL
 #endif
+
+/* What a host sends in vain at a rate that does not work, and then in order to have it ended. */
+#define TRIAL 128u
 
 /* Volatile: as part of the code, its value would decide on the size of the code. */
 static const volatile uint64_t build_id = MCT_BUILD_ID;
@@ -75,4 +78,23 @@ uint32_t mct_app_reboot(mct_app *app, const uint8_t *request, uint32_t n, uint8_
     (void)response;
     app->reboot = 1; /* once the response is out */
     return 0;
+}
+
+uint32_t mct_app_speed(mct_app *app, const uint8_t *request, uint32_t n, uint8_t *response)
+{
+    uint32_t baud = mct_get_u32(request + MCT_WIRE_SPEED_REQ_BAUD);
+
+    (void)n;
+    (void)response;
+    return mct_hal_baud_divider(baud) == 0 ? mct_app_fail(app, MCT_WIRE_ERR_BAUD, baud, 0) : 0;
+}
+
+void mct_app_switch_speed(mct_app *app, const uint8_t *request)
+{
+    uint32_t divider = mct_hal_baud_divider(mct_get_u32(request + MCT_WIRE_SPEED_REQ_BAUD));
+
+    if (divider != 0) {
+        mct_hal_baud_set(divider);
+        app->trial = request[MCT_WIRE_SPEED_REQ_KEEP] != 0 ? 0 : TRIAL;
+    }
 }

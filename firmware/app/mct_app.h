@@ -31,6 +31,7 @@ typedef struct {
     uint16_t tx_payload;
     uint8_t tx_type;
     uint8_t reboot;
+    uint8_t trial; /* characters that a new rate has left to bring a request to keep it; 0: kept */
     uint8_t rx[MCT_WIRE_MAX_FRAME];
     uint8_t tx[MCT_WIRE_MAX_FRAME]; /* the last response, kept to be sent again */
 

@@ -58,6 +58,15 @@ size_t mct_hal_rx(uint8_t *dst, size_t max);
 void mct_hal_tx(const uint8_t *src, size_t n);
 
 /*
+ * What makes a rate of the UART; 0 where it cannot make that rate within 2 %. baud 0: the rate that
+ * it starts with, which can always be made.
+ */
+uint32_t mct_hal_baud_divider(uint32_t baud);
+
+/* Waits until the last bit is on the line, then changes the rate. */
+void mct_hal_baud_set(uint32_t divider);
+
+/*
  * Sleeps until an interrupt, unless bytes wait in the ring already. May return without data: call
  * it in a loop around mct_hal_rx(). A byte that arrives just before the sleep still ends it.
  */

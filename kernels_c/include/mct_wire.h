@@ -38,6 +38,7 @@ enum {
     MCT_WIRE_REBOOT = 12,
     MCT_WIRE_SAVE = 13,
     MCT_WIRE_LOAD = 14,
+    MCT_WIRE_SPEED = 15,
     MCT_WIRE_RESPONSE = 128,
     MCT_WIRE_ERROR = 192,
     MCT_WIRE_NAK = 193,
@@ -97,6 +98,7 @@ enum {
     MCT_WIRE_ERR_STATE_REFUSED = 14,
     MCT_WIRE_ERR_NO_STORE = 15,
     MCT_WIRE_ERR_NOTHING_SAVED = 16,
+    MCT_WIRE_ERR_BAUD = 17,
 };
 
 /* HELLO: offsets in the payloads. */
@@ -268,6 +270,13 @@ enum {
     MCT_WIRE_LOAD_RSP_ERASURES_0 = 8,
     MCT_WIRE_LOAD_RSP_ERASURES_1 = 12,
     MCT_WIRE_LOAD_RSP_BYTES = 16,
+};
+
+/* SPEED: offsets in the payloads. */
+enum {
+    MCT_WIRE_SPEED_REQ_BAUD = 0,
+    MCT_WIRE_SPEED_REQ_KEEP = 4,
+    MCT_WIRE_SPEED_REQ_BYTES = 5,
 };
 
 /* Error response. */

@@ -23,6 +23,7 @@ from mcutrain.boards.table import BOARDS, get_board
 from mcutrain.devices import open_device
 from mcutrain.link.effort import Patience
 from mcutrain.link.session import Session
+from mcutrain.link.speed import FASTEST
 from mcutrain.link.transport import Transport
 from mcutrain.link.wire import RunFlag
 
@@ -105,6 +106,43 @@ def test_t53_a_noisy_line_gives_the_same_bytes(board: EmulatedBoard, rate: float
     line = NoisyLine(board, rate, seed=1)
     assert run(line) == right
     assert line.faults > 5
+
+
+class Limited(FaultyLine):
+    """A line at which nothing gets through above a rate; the emulator itself has none."""
+
+    limit = 10**9
+    baud = 115_200
+
+    def set_baud(self, baud: int) -> None:
+        self.baud = baud
+
+    def close(self) -> None:
+        pass  # the board goes on
+
+    def write(self, data: bytes) -> None:
+        super().write(data if self.baud <= self.limit else b"\x55" * len(data))
+
+    def read(self, timeout_s: float) -> bytes:
+        data = super().read(timeout_s)
+        return data if self.baud <= self.limit else b"\x55" * len(data)
+
+
+@pytest.mark.parametrize("name", ["qemu:netduinoplus2", "qemu:mps2-an500"])
+def test_the_rate_is_raised_and_given_up(name: str) -> None:
+    """The UARTs of the emulator take any divider that their clocks allow."""
+    row = get_board(name)
+    with EmulatedBoard(row, build_firmware(row).elf) as running:
+        right = run(FaultyLine(running))[:-1]
+        # 25 MHz / 16, and 16 MHz / 16 of the chip whose PLL the emulator has not.
+        fastest = 1_500_000 if "mps2" in name else 1_000_000
+        for limit, reached in ((10**9, fastest), (500_000, 460_800), (115_200, 115_200)):
+            line = Limited(running)
+            line.limit = limit
+            with Session(line, "board", IMPATIENT, baud=FASTEST) as session:
+                assert session.baud == reached
+                session.open(tiny_image())
+            assert run(Limited(running))[:-1] == right
 
 
 def test_a_fault_in_the_step_itself_does_not_step_twice(board: EmulatedBoard) -> None:

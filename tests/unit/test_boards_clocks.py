@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.stm32_model import CLOCK_TURNS, Drivers
+from tests.unit.test_baud import USART_HZ
 
 from mcutrain.boards.table import BOARDS, REAL_BOARDS, Board
 
@@ -327,6 +328,7 @@ def test_every_clock_is_inside_the_limits_of_the_manual(drivers: Drivers) -> Non
     needed = next(waits for top, waits in limits.waits if clock.ahb <= top)
     assert clock.waits == needed
     assert usart_hz == pytest.approx(_usart_mhz(board, clock) * MHZ, abs=1)
+    assert usart_hz == USART_HZ.get(board.id, usart_hz), "what test_baud takes for it"
     divider = round(usart_hz / board.baud)
     assert 16 <= divider < 65536
     assert abs(usart_hz / divider / board.baud - 1) < 0.005

@@ -78,6 +78,7 @@ VECTORS: dict[str, Frame] = {
     "its response: accepted": Frame(
         0x83, 0x1234, 3, wire.DATA.response.pack({"accepted": 1, "transfer": 1, "next": 4})
     ),
+    "SPEED": Frame(15, 0x1234, 4, wire.SPEED.request.pack({"baud": 1_000_000, "keep": 0})),
     "STEP": Frame(
         7,
         0x1234,

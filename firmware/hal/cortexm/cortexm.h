@@ -79,6 +79,9 @@ void mct_cache_flush(void);
 /* memcpy from where a bus fault is possible: what cannot be read becomes any bytes. */
 void mct_copy_ignoring_faults(uint8_t *dst, const uint8_t *src, uint32_t n);
 
+/* The divider of hz that gives a rate; 0 where that is out of range, or off by more than 2 %. */
+uint32_t mct_baud_divider(uint32_t hz, uint32_t baud);
+
 /* Starts the core's cycle counter; false where the core (or the emulator) has none. */
 bool mct_cycles_start(void);
 uint32_t mct_cycles(void);

@@ -56,9 +56,24 @@ void mct_hal_init(void)
     TIMER0_RELOAD = 0xFFFFFFFFu;
     TIMER0_VALUE = 0xFFFFFFFFu;
     TIMER0_CTRL = TIMER_ENABLE;
-    UART0_BAUDDIV = MCT_BOARD_CLOCK_HZ / MCT_BOARD_BAUD;
+    UART0_BAUDDIV = mct_hal_baud_divider(0);
     UART0_CTRL = UART_TX_ENABLE | UART_RX_ENABLE | UART_RX_IRQ;
     mct_nvic_enable(UART0_RX_IRQ);
+}
+
+uint32_t mct_hal_baud_divider(uint32_t baud)
+{
+    return mct_baud_divider(MCT_BOARD_CLOCK_HZ, baud == 0 ? MCT_BOARD_BAUD : baud);
+}
+
+void mct_hal_baud_set(uint32_t divider)
+{
+    /* The receiver rests first, as this UART does not say when the last bit is out: two characters
+     * at the old rate, each turn at least a cycle. */
+    for (uint32_t turns = 20u * UART0_BAUDDIV; turns != 0; turns--) {
+        (void)UART0_STATE;
+    }
+    UART0_BAUDDIV = divider;
 }
 
 const char *mct_hal_board(void)

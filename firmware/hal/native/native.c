@@ -58,6 +58,17 @@ void mct_hal_tx(const uint8_t *src, size_t n)
     }
 }
 
+uint32_t mct_hal_baud_divider(uint32_t baud)
+{
+    (void)baud;
+    return 1; /* a pipe has every rate */
+}
+
+void mct_hal_baud_set(uint32_t divider)
+{
+    (void)divider;
+}
+
 void mct_hal_wait(void)
 {
     (void)wait_for(POLLIN, STDIN_FILENO, -1);

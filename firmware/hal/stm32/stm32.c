@@ -10,12 +10,14 @@
 
 #define USART_ORE        (1u << 3)
 #define USART_RXNE       (1u << 5)
+#define USART_TC         (1u << 6)
 #define USART_TXE        (1u << 7)
 #define USART_CR1_RE     (1u << 2)
 #define USART_CR1_TE     (1u << 3)
 #define USART_CR1_RXNEIE (1u << 5)
 
 static bool has_cycles;
+static uint32_t usart_hz;
 
 static void usart_handler(void)
 {
@@ -49,17 +51,36 @@ const mct_vector mct_vectors[16u + MCT_USART_IRQ + 1u]
         [16u + MCT_USART_IRQ] = usart_handler,
 };
 
+/* The divider takes writes only while the USART is off. */
+static void usart_start(uint32_t divider)
+{
+    USART_CR1 = 0;
+    USART_BRR = divider;
+    USART_CR1 = USART_CR1_UE | USART_CR1_TE | USART_CR1_RE | USART_CR1_RXNEIE;
+}
+
+uint32_t mct_hal_baud_divider(uint32_t baud)
+{
+    return mct_baud_divider(usart_hz, baud == 0 ? MCT_BOARD_BAUD : baud);
+}
+
+void mct_hal_baud_set(uint32_t divider)
+{
+    while ((USART_STATUS & USART_TC) == 0) {
+        /* at most two character times */
+    }
+    usart_start(divider);
+}
+
 void mct_hal_init(void)
 {
-    const uint32_t usart_hz = mct_clock_start();
-
+    usart_hz = mct_clock_start();
     has_cycles = mct_cycles_start();
 #ifdef MCT_COUNTER_FALLBACK
     mct_counter_start();
 #endif
     mct_pins_start();
-    USART_BRR = (usart_hz + MCT_BOARD_BAUD / 2u) / MCT_BOARD_BAUD;
-    USART_CR1 = USART_CR1_UE | USART_CR1_TE | USART_CR1_RE | USART_CR1_RXNEIE;
+    usart_start(mct_hal_baud_divider(0));
     mct_nvic_enable(MCT_USART_IRQ);
 }
 

@@ -11,12 +11,15 @@
 #define STORE_SECTOR 2048u
 #define STORE_UNIT   8u
 
+#define START_BAUD 115200u
+
 static __thread mct_loopback *board;
 
 void mct_loopback_start(mct_loopback *host)
 {
     board = host;
     host->reset = 0;
+    host->baud = START_BAUD;
     mct_hal_init();
     mct_app_init(&host->app);
 }
@@ -60,6 +63,19 @@ void mct_hal_tx(const uint8_t *src, size_t n)
     }
     memcpy(board->out + board->sent, src, n);
     board->sent += (uint32_t)n;
+}
+
+uint32_t mct_hal_baud_divider(uint32_t baud)
+{
+    if (baud == 0) {
+        return START_BAUD;
+    }
+    return baud <= board->max_baud ? baud : 0;
+}
+
+void mct_hal_baud_set(uint32_t divider)
+{
+    board->baud = divider;
 }
 
 void mct_hal_wait(void)

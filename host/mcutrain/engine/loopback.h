@@ -18,6 +18,9 @@ typedef struct {
     int flash_writable;
     uint8_t *store; /* two slots of store_bytes / 2, a multiple of 2048; NULL: none */
     uint32_t store_bytes;
+    uint32_t max_baud; /* the highest rate of its UART */
+    /* the rate that the app has set */
+    uint32_t baud;
     /* what the app sends; the caller empties it by setting sent to 0 */
     uint8_t *out;
     uint32_t out_bytes;

@@ -12,6 +12,7 @@ _OUT_BYTES = 16384
 POOL_BYTES = 16 << 20
 FLASH_BYTES = 16 << 20
 STORE_BYTES = 2 << 20
+MAX_BAUD = 2_000_000
 
 
 class Loopback:
@@ -24,6 +25,7 @@ class Loopback:
         flash: what lies in the image partition at the start.
         flash_bytes: size of the partition.
         flash_writable: False for a board whose flash cannot be written.
+        max_baud: the highest rate that its line can be given; bytes go through at any.
         store_bytes: size of the two slots for saved states together, a multiple of 4096; 0: none.
 
     Raises:
@@ -37,6 +39,7 @@ class Loopback:
         flash_bytes: int = FLASH_BYTES,
         flash_writable: bool = True,
         store_bytes: int = STORE_BYTES,
+        max_baud: int = MAX_BAUD,
     ) -> None:
         module: Any = load()
         self._ffi, self._lib = module.ffi, module.lib
@@ -46,6 +49,7 @@ class Loopback:
         flash_bytes = max(flash_bytes, len(flash))
         self._host.flash, self._host.flash_bytes = self._block(flash_bytes), flash_bytes
         self._host.flash_writable = flash_writable
+        self._host.max_baud = max_baud
         if store_bytes:
             self._host.store, self._host.store_bytes = self._block(store_bytes), store_bytes
             self._ffi.memmove(self._host.store, b"\xff" * store_bytes, store_bytes)
@@ -54,6 +58,11 @@ class Loopback:
         self._received = bytearray()
         self._closed = False
         self.restart()
+
+    @property
+    def baud(self) -> int:
+        """The rate that the app has set."""
+        return int(self._host.baud)
 
     def restart(self) -> None:
         """Power off and on: sessions and an image in SRAM are gone; flash stays."""

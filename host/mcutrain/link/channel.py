@@ -15,6 +15,7 @@ from mcutrain.errors import LinkError
 from mcutrain.link import wire
 from mcutrain.link.effort import (
     HELLO_PATIENCE,
+    DamagedLineError,
     DeviceRefusal,
     Effort,
     NoAnswerError,
@@ -23,7 +24,12 @@ from mcutrain.link.effort import (
 )
 from mcutrain.link.frame_size import FrameSize
 from mcutrain.link.framing import Damaged, Deframer, Frame
-from mcutrain.link.transport import Transport
+from mcutrain.link.transport import RatedTransport, Transport
+
+START_BAUD = 115_200  # of every firmware here
+RATES = (2_000_000, 1_500_000, 1_000_000, 921_600, 460_800, 230_400)  # that are tried, in order
+_OTHER_RATE = Patience(first_s=0.2, waits=1, copies=3)
+_PADDING = bytes(256)  # borders only; more characters than a device allows to a rate on trial
 
 Values = dict[str, wire.Value]
 
@@ -59,6 +65,9 @@ class Channel:
         self.counts = LinkCounts()
         self.frame = FrameSize()
         self._transport = transport
+        self._line = transport if isinstance(transport, RatedTransport) else None
+        self.start_baud = START_BAUD
+        self.baud = START_BAUD if self._line else None
         self.patience = patience or Patience()
         self._hello_patience = patience or HELLO_PATIENCE
         self._new_id = new_id or (lambda: secrets.randbelow(0xFFFF) + 1)
@@ -72,16 +81,74 @@ class Channel:
     def open(self) -> Values:
         """Says HELLO with a new session id; returns what the device says of itself."""
         patience = self._hello_patience
+        damaged: DamagedLineError | None = None
         for attempt in range(patience.waits):
-            # Another id each time: one that the device has already would make HELLO look stale.
-            session = self._new_id()
-            self._session = session if session != self._session else session % 0xFFFF + 1
             once = Patience(patience.first_s * 2**attempt, 1, patience.copies)
             try:
-                return self.request(wire.HELLO, {}, once)
+                return self._hello(self.baud, once)
+            except DamagedLineError as error:
+                damaged = error
             except NoAnswerError:
-                continue
+                pass
+            if damaged is not None or attempt == 1:
+                found = self._hello_at_other_rates()
+                if found is not None:
+                    return found
+            if damaged is not None:
+                raise self._unreadable(damaged)
         raise no_answer(self.where, wire.HELLO.name, patience)
+
+    def _hello(self, baud: int | None, patience: Patience) -> Values:
+        if baud is not None and baud != self.baud:
+            self.set_baud(baud)
+        # Another id each time: one that the device has already would make HELLO look stale.
+        session = self._new_id()
+        self._session = session if session != self._session else session % 0xFFFF + 1
+        return self.request(wire.HELLO, {}, patience)
+
+    def _hello_at_other_rates(self) -> Values | None:
+        """A program that ended without a word has left the device at a higher rate, say."""
+        start = self.baud
+        for baud in (START_BAUD, *RATES) if start is not None else ():
+            if baud == start:
+                continue
+            try:
+                return self._hello(baud, _OTHER_RATE)
+            except (NoAnswerError, DamagedLineError):
+                continue
+        if start is not None:
+            self.set_baud(start)
+        return None
+
+    def _unreadable(self, error: DamagedLineError) -> DamagedLineError:
+        if self.baud is not None:
+            rates = ", ".join(f"{baud:,}" for baud in (START_BAUD, *RATES))
+            error.why = f"bytes come, but no frames, at any of these rates: {rates} baud"
+            error.hint = (
+                "check that this is the board's port and that the board runs mcutrain's firmware; "
+                "then cable and ground"
+            )
+        return error
+
+    def set_baud(self, baud: int) -> None:
+        """Goes on at another rate; what the line holds of the old one is dropped."""
+        if self._line is not None and baud != self.baud:
+            self._line.set_baud(baud)
+            self.baud = baud
+            self._deframer = Deframer()
+            self._arrived.clear()
+
+    def end_trial(self, baud: int) -> None:
+        """Back to a rate; makes the device end a trial of another one."""
+        self.set_baud(baud)
+        self._write(_PADDING)
+
+    def fall_back(self) -> bool:
+        """Back to the rate that devices start with; False if it is that one already."""
+        if self.baud is None or self.baud == self.start_baud:
+            return False
+        self.end_trial(self.start_baud)
+        return True
 
     def close(self) -> None:
         """Closes the line; a second call does nothing."""
@@ -102,7 +169,18 @@ class Channel:
         """
         seq = self._next_seq()
         frame = Frame(message.type, self._session, seq, message.request.pack(values)).encode()
-        effort = Effort(patience or self.patience, self.where, message.name)
+        try:
+            return self._exchange(message, frame, seq, patience or self.patience)
+        except (NoAnswerError, DamagedLineError):
+            # The device may have been reset, which puts it back to that rate.
+            if patience is not None or not self.fall_back():
+                raise
+        return self._exchange(message, frame, seq, self.patience)
+
+    def _exchange(
+        self, message: wire.Message, frame: bytes, seq: int, patience: Patience
+    ) -> Values:
+        effort = Effort(patience, self.where, message.name)
         while True:
             effort.copy()
             self._write(frame)

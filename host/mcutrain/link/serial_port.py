@@ -60,6 +60,19 @@ class SerialPort:
             raise self._gone(error) from None
         return first + rest
 
+    def set_baud(self, baud: int) -> None:
+        """Goes on at another rate, once what was written is out."""
+        try:
+            self._serial.flush()
+            self._serial.baudrate = baud
+        except (OSError, ValueError) as error:
+            raise LinkError(
+                f"the port cannot work at {baud} baud",
+                where=self._port,
+                why=str(error),
+                hint="choose another --baud",
+            ) from None
+
     def close(self) -> None:
         """Lets go of the port; a second call does nothing."""
         self._serial.close()

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from types import TracebackType
-from typing import Self, cast
+from typing import Self, TypeVar, cast
 
 from mcutrain.errors import FitError, ImageError, InputError, LinkError, UsageError
 from mcutrain.image.unpack import Image, unpack
-from mcutrain.link import transfer, wire
+from mcutrain.link import speed, transfer, wire
 from mcutrain.link.channel import Channel, Values
 from mcutrain.link.device import (
-    Counter,
     DeviceInfo,
-    Fault,
     ImageInfo,
     Prediction,
     SavedState,
@@ -28,21 +25,11 @@ from mcutrain.link.device import (
 from mcutrain.link.effort import DeviceRefusal, Patience
 from mcutrain.link.refusals import explain
 from mcutrain.link.transport import Transport
+from mcutrain.link.values import bits, device_info, numbers
 
-_COUNTER_KINDS = {0: "emulated", 1: "cycles", 2: "ticks"}
 _IMAGE_ALIGN = 16  # of an image in SRAM
 
-
-def _numbers(values: Mapping[str, wire.Value]) -> dict[str, int]:
-    return {name: value for name, value in values.items() if isinstance(value, int)}
-
-
-def _bits(value: float) -> int:
-    try:
-        packed = struct.pack("<f", value)
-    except OverflowError:
-        packed = struct.pack("<f", math.inf)
-    return int.from_bytes(packed, "little")
+T = TypeVar("T")
 
 
 class Session:
@@ -53,6 +40,7 @@ class Session:
         where: the user's name for the device, for messages.
         patience: how long to wait for each response.
         new_id: gives a session id of 1 to 65535, by chance if absent.
+        baud: the rate to agree on, `speed.FASTEST`, or None: the one at which the device answers.
 
     Raises:
         LinkError: nothing answers, or not by this protocol.
@@ -64,6 +52,7 @@ class Session:
         where: str,
         patience: Patience | None = None,
         new_id: Callable[[], int] | None = None,
+        baud: int | None = None,
     ) -> None:
         self._where = where
         self._channel = Channel(transport, where, patience, new_id)
@@ -72,6 +61,8 @@ class Session:
         self._step = 0
         try:
             self.info = self.hello()
+            if baud is not None:
+                speed.raise_speed(self._channel, baud)
         except BaseException:
             transport.close()
             raise
@@ -89,7 +80,13 @@ class Session:
 
     def close(self) -> None:
         """Lets go of the line; the device keeps what it has. A second call does nothing."""
+        speed.lower_speed(self._channel)
         self._channel.close()
+
+    @property
+    def baud(self) -> int | None:
+        """The rate of the line; None where it has none."""
+        return self._channel.baud
 
     def hello(self) -> DeviceInfo:
         """Opens the session anew and asks the device what it is.
@@ -99,27 +96,8 @@ class Session:
         """
         with self._explained():
             values = self._channel.open()
-        numbers = _numbers(values)
-        fault = Fault(*(numbers[f"fault_{name}"] for name in ("pc", "lr", "cfsr", "address")))
-        self._step = numbers["step"]
-        self.info = DeviceInfo(
-            board=cast(str, values["board"]),
-            build=cast(bytes, values["build"]).hex(),
-            format_version=numbers["format_version"],
-            pool_bytes=numbers["pool_bytes"],
-            flash_bytes=numbers["flash_bytes"],
-            stack_bytes=numbers["stack_bytes"],
-            app_bytes=numbers["app_bytes"],
-            counter=Counter(
-                _COUNTER_KINDS.get(numbers["counter_kind"], "ticks"),
-                numbers["counter_num"],
-                numbers["counter_den"],
-            ),
-            step=self._step,
-            image_crc=numbers["image_crc"] if numbers["image_open"] else None,
-            fault=fault if fault.pc else None,
-            image=self._image,
-        )
+        self.info = device_info(values, self._image)
+        self._step = self.info.step
         return self.info
 
     # The image.
@@ -187,16 +165,18 @@ class Session:
 
     def train_step(self, sample: bytes, label: int, lr: float, lr_head: float) -> StepResult:
         """One step; see `Device`."""
-        self.set_sample(sample)
-        return self.step(label, lr, lr_head)
+        return self._run_with(sample, lambda: self.step(label, lr, lr_head))
 
     def predict(self, sample: bytes) -> Prediction:
         """One forward pass; see `Device`."""
-        self.set_sample(sample)
-        return self.evaluate()
+        return self._run_with(sample, self.evaluate)
 
-    def set_sample(self, sample: bytes) -> None:
+    def set_sample(self, sample: bytes, acknowledged: bool = True) -> None:
         """Puts a sample into the inputs for the next run.
+
+        Args:
+            sample: the bytes of all inputs, one after the other.
+            acknowledged: as of `transfer.send`.
 
         Raises:
             InputError: it has another size than the inputs.
@@ -209,7 +189,7 @@ class Session:
                 why=f"{len(sample)} bytes given, {wanted} wanted",
             )
         with self._explained():
-            transfer.send(self._channel, wire.Target.SAMPLE, sample)
+            transfer.send(self._channel, wire.Target.SAMPLE, sample, acknowledged)
 
     def sample_from_memory(self, offset: int) -> None:
         """Takes the sample from `offset` of the flash partition, where an emulator put it."""
@@ -232,15 +212,15 @@ class Session:
                 where=self._where,
                 why=f"it has the classes 0 to {classes - 1}",
             )
-        numbers = _numbers(
+        fields = numbers(
             self._request(
-                wire.STEP, label=label, lr=_bits(lr), lr_head=_bits(lr_head), flags=int(flags)
+                wire.STEP, label=label, lr=bits(lr), lr_head=bits(lr_head), flags=int(flags)
             )
         )
-        self._step = numbers["step"]
-        loss_bits = numbers.pop("loss")
+        self._step = fields["step"]
+        loss_bits = fields.pop("loss")
         loss = struct.unpack("<f", struct.pack("<I", loss_bits))[0]
-        return StepResult(loss=loss, loss_bits=loss_bits, **numbers)
+        return StepResult(loss=loss, loss_bits=loss_bits, **fields)
 
     def evaluate(self, flags: wire.RunFlag | int = 0) -> Prediction:
         """One forward pass with the sample in place."""
@@ -248,12 +228,12 @@ class Session:
         if classes * 4 > self._channel.frame.bytes:  # a response of that size may not get through
             flags |= wire.RunFlag.NO_LOGITS
         values = self._request(wire.EVAL, flags=int(flags))
-        numbers = _numbers(values)
+        fields = numbers(values)
         raw = cast(bytes, values["logits"])
         if not raw:
             raw = self._read(wire.Source.LOGITS, classes * 4)
         logits = struct.unpack(f"<{classes}f", raw)
-        return Prediction(numbers["predicted"], logits, numbers["ticks"])
+        return Prediction(fields["predicted"], logits, fields["ticks"])
 
     def ticks(self, instructions: int) -> tuple[int, ...]:
         """Counter ticks of each instruction of the last run with RunFlag.PROFILE."""
@@ -290,7 +270,7 @@ class Session:
             LinkError: the device has no such flash, or cannot write it.
             FitError: the state is larger than a slot.
         """
-        return SavedState(**_numbers(self._request(wire.SAVE)))
+        return SavedState(**numbers(self._request(wire.SAVE)))
 
     def load_saved(self) -> SavedState:
         """Goes on from the saved state of the open image.
@@ -298,27 +278,44 @@ class Session:
         Raises:
             LinkError: there is none.
         """
-        saved = SavedState(**_numbers(self._request(wire.LOAD)))
+        saved = SavedState(**numbers(self._request(wire.LOAD)))
         self._step = saved.step
         return saved
 
     def stats(self) -> Stats:
         """Counters and high-water marks of the device, counts of the host."""
         counts = {f"host_{name}": value for name, value in asdict(self._channel.counts).items()}
-        return Stats(**_numbers(self._request(wire.STATS)), **counts)
+        return Stats(**numbers(self._request(wire.STATS)), **counts)
 
     def reboot(self) -> DeviceInfo:
         """Resets the device and opens a session with it; it has no image then."""
         self._image = None
+        baud = self._channel.baud
         try:
             self._channel.request(wire.REBOOT, {})
         except DeviceRefusal as refusal:
             # Its response was lost, and the copy met a device that had just started.
             if refusal.code != wire.ErrorCode.NO_SESSION:
                 raise explain(refusal) from None
-        return self.hello()
+        self._channel.set_baud(self._channel.start_baud)
+        info = self.hello()
+        if baud is not None:
+            speed.raise_speed(self._channel, baud)
+        return info
 
     # How.
+
+    def _run_with(self, sample: bytes, run: Callable[[], T]) -> T:
+        """Sends the request for a run right behind the sample: the device is never waited for."""
+        self.set_sample(sample, acknowledged=False)
+        try:
+            return run()
+        except DeviceRefusal as refusal:
+            # Refused is not carried out, so that it may be asked for again.
+            if refusal.code != wire.ErrorCode.INCOMPLETE:
+                raise
+        self.set_sample(sample)
+        return run()
 
     def _is_in_flash(self, image: bytes) -> bool:
         if len(image) > self.info.flash_bytes:
@@ -345,8 +342,9 @@ class Session:
             ) from None
 
     def _opened(self, values: Values, step: int) -> DeviceInfo:
-        numbers = _numbers(values)
-        self._image = ImageInfo(model_hash=cast(bytes, values["model_hash"]).hex(), **numbers)
+        self._image = ImageInfo(
+            model_hash=cast(bytes, values["model_hash"]).hex(), **numbers(values)
+        )
         self._step = step
         self.info = replace(self.info, image=self._image, image_crc=self._image.crc, step=step)
         return self.info

@@ -7,7 +7,7 @@ import time
 from mcutrain.errors import LinkError
 from mcutrain.link import wire
 from mcutrain.link.channel import Channel, Values
-from mcutrain.link.effort import DamagedLineError, Effort, Patience
+from mcutrain.link.effort import DamagedLineError, Effort, NoAnswerError, Patience
 from mcutrain.link.framing import Damaged, Frame
 
 # So many copies of a READ, then a shorter one takes its place: another request may be another size.
@@ -40,9 +40,8 @@ def read(channel: Channel, source: wire.Source, length: int) -> bytes:
     while len(data) < length:
         part = min(channel.frame.bytes, length - len(data))
         smallest = part <= wire.MIN_CHUNK
-        patience = channel.patience
-        if not smallest:
-            patience = Patience(patience.first_s, patience.waits, _READ_COPIES)
+        full = channel.patience
+        patience = None if smallest else Patience(full.first_s, full.waits, _READ_COPIES)
         values: Values = {"source": int(source), "offset": len(data), "length": part}
         try:
             answer = channel.request(wire.READ, values, patience)["data"]
@@ -75,6 +74,16 @@ class _Transfer:
 
     def run(self, acknowledged: bool) -> None:
         """Sends until all is acknowledged, or sent."""
+        try:
+            self._run(acknowledged)
+        except (NoAnswerError, DamagedLineError):
+            if not self._channel.fall_back():
+                raise
+            self._effort = self._new_effort()
+            self._go_back(self._base)
+            self._run(acknowledged)
+
+    def _run(self, acknowledged: bool) -> None:
         while self._base < len(self._data):
             self._fill_window()
             if not acknowledged and self._sent == len(self._data):

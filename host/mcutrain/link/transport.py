@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Transport(Protocol):
@@ -28,4 +28,17 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Lets go of the line; a second call does nothing."""
+        ...
+
+
+@runtime_checkable
+class RatedTransport(Transport, Protocol):
+    """A line with a rate, which both ends must have set."""
+
+    def set_baud(self, baud: int) -> None:
+        """Sends and receives at `baud` bits a second, once what was written is out.
+
+        Raises:
+            LinkError: this end cannot.
+        """
         ...

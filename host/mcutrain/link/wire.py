@@ -89,6 +89,7 @@ class ErrorCode(IntEnum):
     STATE_REFUSED = 14
     NO_STORE = 15
     NOTHING_SAVED = 16
+    BAUD = 17
 
 
 # code: (figure a, figure b, meaning). A status comes with a third figure, its detail.
@@ -109,6 +110,7 @@ ERRORS: dict[ErrorCode, tuple[str, str, str]] = {
     ErrorCode.STATE_REFUSED: ("status", "index", "the executor refuses the written state"),
     ErrorCode.NO_STORE: ("0", "0", "the board has no flash for trained states"),
     ErrorCode.NOTHING_SAVED: ("0", "0", "no state of the open image is saved"),
+    ErrorCode.BAUD: ("rate", "0", "the UART cannot make this rate within 2 %"),
 }
 
 
@@ -300,6 +302,17 @@ LOAD = Message(
     _EMPTY,
     _SAVED,
 )
+SPEED = Message(
+    "SPEED",
+    15,
+    "Another rate of the line, from behind the response on: section 9.",
+    layout(
+        ("baud", "u32", "bits a second; 0: the rate that the device starts with"),
+        ("keep", "u8", "0: on trial, 1: for good"),
+    ),
+    _EMPTY,
+)
+
 MESSAGES = (
     HELLO,
     IMAGE_BEGIN,
@@ -315,6 +328,7 @@ MESSAGES = (
     REBOOT,
     SAVE,
     LOAD,
+    SPEED,
 )
 ERROR_LAYOUT = layout(
     ("code", "u16", "section 7"),

@@ -98,6 +98,18 @@ def test_a_run_learns_and_says_so(whole: Path) -> None:
     assert [s["number"] for s in steps_of(whole)] == list(range(STEPS))
 
 
+def test_without_kept_prefixes_a_run_ends_with_the_same_bytes(
+    work: Path, whole: Path, tmp_path: Path
+) -> None:
+    ask(*train_words(work, tmp_path / "run"), "--no-cache")
+    assert_same_run(tmp_path / "run", whole)
+    stats = [
+        json.loads((run / "run.json").read_text())["stats"] for run in (whole, tmp_path / "run")
+    ]
+    for name in ("steps", "evals", "saturated", "clamped", "pool_used", "pool_planned"):
+        assert stats[0][name] == stats[1][name], name
+
+
 def start(words: list[object], run: Path, at: int) -> subprocess.Popen[str]:
     """Start a run and wait until it has done `at` steps."""
     command = [*MCUTRAIN, *map(str, words)]

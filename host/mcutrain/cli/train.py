@@ -60,6 +60,13 @@ def run(
     seed: Annotated[
         int, typer.Option(min=0, max=MAX_SEED, help="Seed of the order and of the random bits.")
     ] = 0,
+    cache: Annotated[
+        bool,
+        typer.Option(
+            "--cache/--no-cache",
+            help="On the host, keep what frozen layers make of each sample: faster, same bytes.",
+        ),
+    ] = True,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in --out, with its settings.")
     ] = False,
@@ -82,33 +89,34 @@ def run(
                     ["mcutrain", "train", "--resume", "--out", str(out), "--device", device]
                 ),
             )
-        info = _resume(out, device, as_json)
+        info = _resume(out, device, as_json, cache)
     else:
         if image is None or data is None:
             raise UsageError("training needs an image and --data", hint="mcutrain train --help")
         content = read_bytes(image, "image")
         count = steps if steps is not None else epochs * len(mcutrain.data.open(data))
         settings = Settings(data, test, rate, count, warmup, not constant, head_factor, seed)
-        info = _start(content, str(image), settings, out, device, as_json)
+        info = _start(content, str(image), settings, out, device, as_json, cache)
     show(as_json, info, lambda: _draw(info, out))
 
 
 def _start(
-    image: bytes, name: str, settings: Settings, out: Path, device: str, quiet: bool
+    image: bytes, name: str, settings: Settings, out: Path, device: str, quiet: bool, cached: bool
 ) -> Mapping[str, Any]:
     with Stopper() as stopper:
-        work = Work(image, settings, out, device, stopper, quiet, name)
+        work = Work(image, settings, out, device, stopper, quiet, name, cached)
         with locked(make_folder(out)):
             fresh_folder(out, image)
             with open_with_image(device, out / IMAGE) as session:
                 return work.start(session)
 
 
-def _resume(out: Path, device: str, quiet: bool) -> Mapping[str, Any]:
+def _resume(out: Path, device: str, quiet: bool, cached: bool) -> Mapping[str, Any]:
     # What is no folder, `Run.load` refuses.
     with Stopper() as stopper, locked(out) if out.is_dir() else nullcontext():
         before = Run.load(out)
-        work = Work(before.image, settings_of(before), out, device, stopper, quiet)
+        settings = settings_of(before)
+        work = Work(before.image, settings, out, device, stopper, quiet, cached=cached)
         with open_with_image(device, out / IMAGE) as session:
             return work.resume(session, before.info)
 

@@ -18,9 +18,20 @@ from mcutrain.data import Dataset
 from mcutrain.errors import InputError, InterruptedRunError, LinkError
 from mcutrain.files import make_folder, write_atomic
 from mcutrain.image.unpack import Image, unpack
+from mcutrain.link import Device
 from mcutrain.link.session import Session
 from mcutrain.report.log import FORMAT, IMAGE, LOG, RUN, LogWriter, Run
-from mcutrain.trainer import Checkpoint, Inputs, Schedule, encoder, inputs_of, train
+from mcutrain.trainer import (
+    CACHE_BYTES,
+    CachedDevice,
+    Checkpoint,
+    Inputs,
+    PrefixCache,
+    Schedule,
+    encoder,
+    inputs_of,
+    train,
+)
 
 _SAVE_SECONDS = 10.0
 _SMOOTH = 0.98
@@ -61,6 +72,7 @@ class Work:
         stopper: asked between steps whether to stop.
         quiet: draw no progress bar.
         name: the image's file, for errors; without, the one in the run folder.
+        cached: on the host, keep what the frozen part of the network makes of each sample.
     """
 
     def __init__(
@@ -72,6 +84,7 @@ class Work:
         stopper: Stopper,
         quiet: bool,
         name: str = "",
+        cached: bool = True,
     ) -> None:
         self._bytes = image
         self._settings = settings
@@ -80,10 +93,12 @@ class Work:
         self._device = device
         self._stopper = stopper
         self._quiet = quiet
+        self._cached = cached and device == "host"
         self._info: dict[str, Any] = {"format": FORMAT, "settings": asdict(settings)}
         self._image = unpack(image, name or str(out / IMAGE))
         self._data = mcutrain.data.open(settings.data)
-        self._inputs = inputs_of(self._data, encoder(self._image, self._data))
+        self._encode = encoder(self._image, self._data)
+        self._inputs = inputs_of(self._data, self._encode)
         self._test: tuple[Dataset, Inputs] | None = None
         if settings.test is not None:
             test = mcutrain.data.open(settings.test)
@@ -92,12 +107,13 @@ class Work:
     def start(self, session: Session) -> Mapping[str, Any]:
         """Run from the first step on; returns what run.json holds then."""
         opened = session.open(self._bytes)
-        session.reset(self._settings.seed)
-        checkpoint = Checkpoint(0, session.read_state())
+        device = self._on(session)
+        device.reset(self._settings.seed)
+        checkpoint = Checkpoint(0, device.read_state())
         checkpoint.save(self._out)
         self._info["device"] = {"name": self._device} | asdict(opened)
         self._save_info()
-        return self._go_on(session, checkpoint)
+        return self._go_on(device, checkpoint)
 
     def resume(self, session: Session, info: Mapping[str, Any]) -> Mapping[str, Any]:
         """Go on after the last checkpoint; `info` is the run.json of the earlier part."""
@@ -110,39 +126,54 @@ class Work:
                 hint="start the run anew in another folder, without --resume",
             )
         opened = session.open(self._bytes)
-        session.write_state(checkpoint.state)
+        device = self._on(session)
+        device.write_state(checkpoint.state)
         self._info = {**info, "device": {"name": self._device} | asdict(opened)}
-        return self._go_on(session, checkpoint)
+        return self._go_on(device, checkpoint)
 
-    def _go_on(self, session: Session, checkpoint: Checkpoint) -> Mapping[str, Any]:
+    def _on(self, session: Session) -> Device:
+        """What the run takes place on; the samples are made ready for it."""
+        if not self._cached:
+            return session
+        device = CachedDevice(session, self._bytes, str(self._out / IMAGE))
+        self._inputs = PrefixCache(device.engine, self._data, CACHE_BYTES // 4 * 3)
+        if self._test is not None:
+            data = self._test[0]
+            self._test = (data, PrefixCache(device.engine, data, CACHE_BYTES // 4))
+        return device
+
+    def _go_on(self, device: Device, checkpoint: Checkpoint) -> Mapping[str, Any]:
         try:
-            self._evaluate(session, "before")
-            self._train(session, checkpoint.step)
-            self._evaluate(session, "after")
+            self._evaluate(device, "before")
+            self._train(device, checkpoint.step)
+            self._evaluate(device, "after")
         except KeyboardInterrupt:  # a second Ctrl-C, while the device was being waited for
             raise self._stopped() from None
         except LinkError as error:
             error.hint = "; then ".join(h for h in (error.hint, self._command()) if h)
             raise
-        self._info["stats"] = asdict(session.stats())
+        self._info["stats"] = asdict(device.stats())
         self._save_info()
         return self._info
 
-    def _evaluate(self, session: Session, name: str) -> None:
+    def _evaluate(self, device: Device, name: str) -> None:
         if self._test is None or name in self._info:
             return
         data, inputs = self._test
         title = f"accuracy {name}"
         result = run_evaluation(
-            session, data, inputs, title, self._quiet, lambda: self._stopper.wanted
+            device, data, inputs, title, self._quiet, lambda: self._stopper.wanted
         )
         if result is None:
             raise self._stopped()
         self._info[name] = result.to_dict()
         self._save_info()
 
-    def _train(self, session: Session, start: int) -> None:
+    def _train(self, device: Device, start: int) -> None:
         schedule, settings = self._schedule, self._settings
+        if isinstance(device, CachedDevice) and start < schedule.steps:
+            sample, label = self._encode(self._data.sample(0)), int(self._data.y[0])
+            device.check(sample, label, schedule.at(start))
         log = LogWriter(self._out / LOG, start)
         done, saved_at = start, time.monotonic()
         bar = _Bar()
@@ -150,19 +181,19 @@ class Work:
             with progress(self._quiet) as display:
                 task = display.add_task("training", total=schedule.steps, completed=start, note="")
                 for record in train(
-                    session, self._data, self._inputs, schedule, seed=settings.seed, start=start
+                    device, self._data, self._inputs, schedule, seed=settings.seed, start=start
                 ):
                     log.write(record)
                     done = int(record["number"]) + 1
                     display.update(task, completed=done, note=bar.note(record))
                     if time.monotonic() - saved_at > _SAVE_SECONDS or self._stopper.wanted:
-                        Checkpoint(done, session.read_state()).save(self._out)
+                        Checkpoint(done, device.read_state()).save(self._out)
                         saved_at = time.monotonic()
                     if self._stopper.wanted:
                         raise self._stopped()
         finally:
             log.close()
-        Checkpoint(done, session.read_state()).save(self._out)
+        Checkpoint(done, device.read_state()).save(self._out)
 
     def _stopped(self) -> InterruptedRunError:
         return InterruptedRunError(

@@ -192,6 +192,22 @@ class Engine:
             loss, result.loss_bits, result.predicted, result.saturated, result.clamped, result.step
         )
 
+    def train_timed(
+        self, sample: Sample, label: int, lr: float, lr_head: float
+    ) -> tuple[StepResult, int, int]:
+        """As `train`, with the nanoseconds of the forward and of the backward pass."""
+        ffi, lib = self._module.ffi, self._module.lib
+        turned = ffi.new("uint32_t *")
+        self._engine.hook_context = turned
+        self._engine.hook = ffi.addressof(lib, "mcutrain_note_backward")
+        began = int(lib.mcutrain_clock())
+        try:
+            result = self.train(sample, label, lr, lr_head)
+        finally:
+            ended = int(lib.mcutrain_clock())
+            self._engine.hook = ffi.NULL
+        return result, (turned[0] - began) % 2**32, (ended - turned[0]) % 2**32
+
     def reset(self) -> None:
         """Back to the image's initial state."""
         self._module.lib.mct_engine_reset(self._engine)

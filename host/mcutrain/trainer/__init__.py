@@ -5,6 +5,7 @@ process, on an emulator, or on a board. Order, views, rates and random bits foll
 so that a run that was interrupted and resumed ends with the bytes of one that was not.
 """
 
+from mcutrain.trainer.cached_device import CachedDevice
 from mcutrain.trainer.calibrate import calibrated
 from mcutrain.trainer.checkpoint import Checkpoint
 from mcutrain.trainer.encode import Encode, encoder, shape_hint
@@ -16,6 +17,7 @@ from mcutrain.trainer.steps import Evaluation, Inputs, evaluate, inputs_of, trai
 __all__ = [
     "CACHE_BYTES",
     "MAX_STEPS",
+    "CachedDevice",
     "Checkpoint",
     "Encode",
     "Evaluation",

@@ -1,0 +1,69 @@
+"""A run on the host from kept prefixes: views, images, firmware that disagrees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.e2e.test_cli_run import ask
+from tests.networks import residual_network
+
+from mcutrain.compile import compile_program
+from mcutrain.devices import open_device
+from mcutrain.errors import InternalError
+from mcutrain.image.pack import pack
+from mcutrain.ir.serialize import save
+from mcutrain.plan.scheme import resolve_scheme
+from mcutrain.trainer import CachedDevice
+
+
+def image(seed: int) -> bytes:
+    graph = residual_network(8, 4, seed)
+    return pack(compile_program(graph, resolve_scheme(graph, "last:2")))
+
+
+def test_a_firmware_that_disagrees_is_noticed() -> None:
+    """Another network of the same shape stands for a defect of either."""
+    sample = np.random.default_rng(0).integers(-128, 128, 192).astype(np.int8).tobytes()
+    for seed in (0, 1):
+        with open_device("host") as session:
+            session.open(image(0))
+            device = CachedDevice(session, image(seed))
+            before = device.read_state()
+            if seed == 0:
+                device.check(sample, 2, 0.05)
+            else:
+                with pytest.raises(InternalError, match="differs"):
+                    device.check(sample, 2, 0.05)
+            assert device.read_state() == before
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("views")
+    save(residual_network(8, 4), folder / "small.net.npz")
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 60)
+    x = np.clip(rng.integers(0, 256, (4, 8, 8, 3))[y] + rng.integers(-9, 9, (60, 8, 8, 3)), 0, 255)
+    np.savez(folder / "d.npz", x=x.astype(np.uint8), y=y)
+    ask("pack", folder / "small.net.npz", "--scheme", "last:2", "-o", folder / "small.mcti")
+    return folder
+
+
+def test_views_are_the_same_with_and_without_kept_prefixes(work: Path, tmp_path: Path) -> None:
+    data = f"npz:{work}/d.npz?range=-2,2&augment=flip+move&views=3"
+    runs = []
+    for name, options in (("kept", []), ("anew", ["--no-cache"])):
+        out = tmp_path / name
+        words = ["train", work / "small.mcti", "--data", data, "--epochs", 4, "--out", out]
+        ask(*words, *options)
+        runs.append(out)
+    states = [(run / "state-240.bin").read_bytes() for run in runs]
+    assert states[0] == states[1]
+    plain = tmp_path / "plain"
+    ask(
+        *("train", work / "small.mcti", "--data", f"npz:{work}/d.npz?range=-2,2"),
+        *("--epochs", 4, "--out", plain),
+    )
+    assert (plain / "state-240.bin").read_bytes() != states[0]

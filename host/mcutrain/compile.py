@@ -153,7 +153,7 @@ def layout(
     """Give every value of a program its place; scratch memory stays within `pool` bytes."""
     memory = plan_memory(program, exact=exact, in_place=in_place)
     state = aligned(_sequential(program, STATE, {}))
-    program, memory = lend_scratch(program, memory, state, pool)
+    program, memory = lend_scratch(program, memory, state, pool, in_place)
     offsets: dict[str, int] = {
         name: memory.offsets[buffer.name] for buffer in memory.buffers for name in buffer.values
     }

@@ -1,17 +1,20 @@
 """Scratch memory for the kernels out of what a layout leaves free, and little more.
 
-Each instruction (a segment's members together) gets the smallest gap between the buffers that live
-then which is large enough, else the largest. Kernels make do with any size.
+What is free beside the buffers that live at the same time is planned with them. If no layout is
+found that way, each instruction (a segment's members together) gets the smallest gap between these
+buffers which is large enough, else the largest. Kernels make do with any size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mcutrain.ir.program import Buffer, Instr, MemoryPlan, Program, Value
+from mcutrain.ir.program import Buffer, Instr, MemoryPlan, Program, Value, aligned
 from mcutrain.ir.scratch import scratch_bytes
-from mcutrain.memory.solve import lower_bound
+from mcutrain.memory.check import check_layout
+from mcutrain.memory.liveness import buffers_of
+from mcutrain.memory.solve import lower_bound, solve_at_bound
 
 SLOT = "scratch"
 # Where state and arena have at least so many bytes, the arena may grow by this.
@@ -21,15 +24,23 @@ _ALIGN = 4
 
 @dataclass(frozen=True)
 class _Turn:
-    """Instructions first to last, which share scratch memory: one, or the members of a segment."""
+    """Instructions first to last, which share scratch memory: one, or the members of a segment.
+
+    `wanted` are the bytes with which they are fastest, `planned` those that they have.
+    """
 
     first: int
     last: int
     wanted: int
+    planned: int
 
 
 def lend_scratch(
-    program: Program, memory: MemoryPlan, state_bytes: int = 0, pool: int | None = None
+    program: Program,
+    memory: MemoryPlan,
+    state_bytes: int = 0,
+    pool: int | None = None,
+    in_place: bool = True,
 ) -> tuple[Program, MemoryPlan]:
     """The program and its layout with scratch buffers, in place of those that were planned.
 
@@ -41,41 +52,78 @@ def lend_scratch(
         memory: its layout.
         state_bytes: of the state, which lies before the arena.
         pool: bytes beyond which state and arena may not grow.
+        in_place: as for `plan_memory`.
     """
     end = memory.arena_bytes
     if state_bytes + end >= GROWING_BYTES:
         end += SPARE_BYTES
     if pool is not None:
         end = max(memory.arena_bytes, min(end, pool - state_bytes))
-    planned = {i.operands[SLOT] for i in program.instrs if _takes_scratch(i)}
-    kept = tuple(b for b in memory.buffers if b.name not in planned)
-    offsets = {b.name: memory.offsets[b.name] for b in kept}
-    values = {name: v for name, v in program.values.items() if name not in planned}
-    instrs = list(program.instrs)
-    lent = []
-    arena_bytes = memory.arena_bytes
+    return _planned_anew(program, memory, end, in_place) or _from_gaps(program, memory, end)
+
+
+def _planned_anew(
+    program: Program, memory: MemoryPlan, end: int, in_place: bool
+) -> tuple[Program, MemoryPlan] | None:
+    """All that there is beside what lives at the same time, if a layout of `end` bytes is found."""
+    live = [0] * len(program.instrs)
+    for buffer in _kept(program, memory):
+        for index in range(max(0, buffer.first), buffer.last + 1):
+            live[index] += aligned(buffer.nbytes)
+    given = {}
     for turn in _turns(program):
-        gap = _gap(kept, memory, turn, end)
+        there = end - max(live[turn.first : turn.last + 1])
+        given[turn] = min(turn.wanted, max(turn.planned, there // _ALIGN * _ALIGN))
+    program, _ = _equipped(program, given)
+    buffers = buffers_of(program, in_place)
+    found = solve_at_bound(buffers)
+    if found is None or found[1] > end:
+        return None
+    check_layout(buffers, *found)
+    return program, MemoryPlan(buffers, *found, lower_bound(buffers))
+
+
+def _from_gaps(program: Program, memory: MemoryPlan, end: int) -> tuple[Program, MemoryPlan]:
+    """The gaps between the buffers as they lie."""
+    kept = _kept(program, memory)
+    gaps = {turn: _gap(kept, memory, turn, end) for turn in _turns(program)}
+    given = {turn: min(gap[1] - gap[0], turn.wanted) for turn, gap in gaps.items()}
+    program, names = _equipped(program, given)
+    lent = tuple(Buffer(n, given[t], t.first, t.last, (n,)) for n, t in names.items())
+    starts = {name: gaps[turn][0] for name, turn in names.items()}
+    buffers = (*kept, *lent)
+    memory = replace(
+        memory,
+        buffers=buffers,
+        offsets={b.name: memory.offsets[b.name] for b in kept} | starts,
+        arena_bytes=max([memory.arena_bytes, *(starts[b.name] + b.nbytes for b in lent)]),
+        lower_bound=max(memory.lower_bound, lower_bound(buffers)),
+    )
+    return program, memory
+
+
+def _kept(program: Program, memory: MemoryPlan) -> tuple[Buffer, ...]:
+    """The buffers of a layout without scratch memory."""
+    planned = {i.operands[SLOT] for i in program.instrs if _takes_scratch(i)}
+    return tuple(b for b in memory.buffers if b.name not in planned)
+
+
+def _equipped(program: Program, given: Mapping[_Turn, int]) -> tuple[Program, dict[str, _Turn]]:
+    """The program with so many bytes of scratch for each turn, and the names of these values."""
+    planned = {i.operands[SLOT] for i in program.instrs if _takes_scratch(i)}
+    values = {name: v for name, v in program.values.items() if name not in planned}
+    instrs, names = list(program.instrs), {}
+    for turn, nbytes in given.items():
+        if nbytes <= 0:
+            continue
         name = f"{instrs[turn.first].layer}.{instrs[turn.first].op}.scratch"
         if name in values:  # a layer that the backward pass runs again
             name = f"{name}{turn.first}"
-        nbytes = min(gap[1] - gap[0], turn.wanted)
-        if nbytes <= 0:
-            continue
-        arena_bytes = max(arena_bytes, gap[0] + nbytes)
         values[name] = Value(name, (1, 1, nbytes), "u8")
-        lent.append(Buffer(name, nbytes, turn.first, turn.last, (name,)))
-        offsets[name] = gap[0]
+        names[name] = turn
         for index in range(turn.first, turn.last + 1):
             instrs[index] = _with_scratch(instrs[index], name)
-    memory = replace(
-        memory,
-        buffers=(*kept, *lent),
-        offsets=offsets,
-        arena_bytes=arena_bytes,
-        lower_bound=max(memory.lower_bound, lower_bound((*kept, *lent))),
-    )
-    return replace(program, values=values, instrs=tuple(instrs)), memory
+    return replace(program, values=values, instrs=tuple(instrs)), names
 
 
 def _has_slot(instr: Instr) -> bool:
@@ -97,19 +145,18 @@ def _turns(program: Program) -> Iterator[_Turn]:
         if instr.op == "segment":
             last = index + instr.params["members"]
             members = program.instrs[index + 1 : last + 1]
-            wanted = max(_wanted(program, m, rows=1) for m in members)
+            wanted = max(scratch_bytes(program.values, m, rows=1) for m in members)
         else:
-            last, wanted = index, _wanted(program, instr)
-        if wanted:
-            yield _Turn(index, last, wanted)
+            last, members = index, (instr,)
+            wanted = scratch_bytes(program.values, instr)
+        planned = max(_planned(program, m) for m in members)
+        if wanted or planned:
+            yield _Turn(index, last, max(wanted, planned), planned)
         index = last + 1
 
 
-def _wanted(program: Program, instr: Instr, rows: int | None = None) -> int:
-    nbytes = scratch_bytes(program.values, instr, rows)
-    if _takes_scratch(instr):
-        nbytes = max(nbytes, program.values[instr.operands[SLOT]].nbytes)
-    return nbytes
+def _planned(program: Program, instr: Instr) -> int:
+    return program.values[instr.operands[SLOT]].nbytes if _takes_scratch(instr) else 0
 
 
 def _gap(

@@ -139,22 +139,14 @@ static void depthwise_pixel(const pixel *px)
     }
 }
 
-void mct_conv2d_dx_s8(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
-                      mct_error_stats *stats)
+/* Apart, so that the kernels for the DSP extension do not run on top of its frame. */
+static MCT_NOINLINE void plain(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
+                               mct_error_stats *stats)
 {
     const mct_conv *conv = &p->conv;
     const mct_window *k = &conv->win;
     int depthwise = mct_is_depthwise(conv);
     pixel px = {p, e_y, e_x, stats, {0, 0}, {0, 0}, 0, 0, 0};
-#if MCT_DSP
-    if (mct_conv2d_dx_dense_dsp(p, e_y, e_x, stats) ||
-        mct_conv2d_dx_depthwise_dsp(p, e_y, e_x, stats))
-        return;
-#endif
-#if MCT_SIMD
-    if (mct_simd_active != NULL && mct_simd_active->conv2d_dx(p, e_y, e_x, stats))
-        return;
-#endif
     for (int32_t iy = 0; iy < conv->x.h; iy++) {
         px.ty = iy + k->pt;
         px.oy = mct_outputs_over(px.ty, k->kh, k->sh, conv->y.h);
@@ -168,4 +160,19 @@ void mct_conv2d_dx_s8(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
             px.index0 += conv->x.c;
         }
     }
+}
+
+void mct_conv2d_dx_s8(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
+                      mct_error_stats *stats)
+{
+#if MCT_DSP
+    if (mct_conv2d_dx_dense_dsp(p, e_y, e_x, stats) ||
+        mct_conv2d_dx_depthwise_dsp(p, e_y, e_x, stats))
+        return;
+#endif
+#if MCT_SIMD
+    if (mct_simd_active != NULL && mct_simd_active->conv2d_dx(p, e_y, e_x, stats))
+        return;
+#endif
+    plain(p, e_y, e_x, stats);
 }

@@ -66,6 +66,15 @@ static void update_tap(mct_weight_row *row, const int8_t *e_y, const int8_t *x, 
     }
 }
 
+/* Apart, so that the kernel for the DSP extension does not run on top of its frame. */
+static MCT_NOINLINE void plain_row(mct_weight_row *row, const int8_t *e_y, const int8_t *x,
+                                   uint32_t first)
+{
+    const mct_window *k = &row->p->win;
+    for (uint32_t tap = 0; tap < (uint32_t)k->kh * k->kw; tap++, first += row->p->cols)
+        update_tap(row, e_y, x, tap, first);
+}
+
 void mct_conv2d_dw_s8(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x, int8_t *w,
                       uint8_t *frac, int32_t *bias, mct_update_stats *stats)
 {
@@ -82,8 +91,7 @@ void mct_conv2d_dw_s8(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x
         mct_weight_row row = mct_weight_row_of(p, k, w, frac, stats);
         if (row.mult == 0)
             continue;
-        for (uint32_t tap = 0; tap < taps; tap++)
-            update_tap(&row, e_y, x, tap, (k * taps + tap) * p->cols);
+        plain_row(&row, e_y, x, k * taps * p->cols);
         mct_update_folded(&row, bias);
     }
 }

@@ -18,7 +18,7 @@ from mcutrain.memory.solve import lower_bound, solve_at_bound
 
 SLOT = "scratch"
 # Where state and arena have at least so many bytes, the arena may grow by this.
-GROWING_BYTES, SPARE_BYTES = 32 * 1024, 2048
+GROWING_BYTES, SPARE_BYTES = 32 * 1024, 1600
 _ALIGN = 4
 
 

@@ -19,7 +19,7 @@ NOT_SANITIZED := $(addprefix --ignore=tests/kernels/,test_builds_c.py test_engin
 MARKED := -m "not slow"
 
 .PHONY: help setup setup-demo setup-test engine demo lint types format format-check layering \
-	sanitize test test-fast test-all board-builds clean
+	sanitize test test-fast test-all accuracy board-builds clean
 
 help:
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -72,6 +72,9 @@ test-fast: setup-test ## without the emulator
 test-all: MARKED :=
 test-all: lint types format-check layering sanitize ## with the slow ones
 	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q $(MARKED) -n $(JOBS)
+
+accuracy: setup-test ## docs/accuracy.md: int8 beside fp32 shadow training; hours, can be stopped
+	$(BIN)/mcutrain accuracy --jobs $(JOBS) -o docs/accuracy.md
 
 board-builds: setup-test ## firmware for every board, by mcutrain and by PlatformIO, within budget
 	$(PY) -m mcutrain.boards --platformio

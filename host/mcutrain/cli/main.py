@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from mcutrain import __version__
 from mcutrain.cli import (
+    accuracy,
     bench,
     boards,
     build,
@@ -73,6 +74,7 @@ for _name, _run in (
     ("bench", bench.run),
     ("report", report.run),
     ("demo", demo.run),
+    ("accuracy", accuracy.run),
 ):
     app.command(_name, epilog=_CODES)(_run)
 _COMMANDS = [command.name for command in app.registered_commands]

@@ -1,0 +1,184 @@
+"""What the table is made of: data sets, rows, the settings of one run, and the search for rates."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+INT8, SHADOW = "int8", "shadow"
+SEARCH, TEST = "search", "test"  # what a run is for
+SAMPLES = 256  # rates are given for so many samples, as in the publication
+CANDIDATES = 5
+MOST_CANDIDATES = 8  # where the best one is at an end of the range
+GENERATION = 1  # raise it where a change of the code changes results: old ones are left out then
+NETWORK = "mcunet-5fps.pkl"
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A data set and for how long it is trained on.
+
+    Attributes:
+        file: in the folder of data sets.
+        options: of its spec; crops are drawn and mirrored once, so that prefixes can be kept.
+        views: of each training sample, the sample itself included.
+        epochs, search_epochs: of a run, and of one that compares rates.
+    """
+
+    name: str
+    file: str
+    options: str
+    views: int
+    epochs: int
+    search_epochs: int
+
+
+DATA = {
+    source.name: source
+    for source in (
+        DataSource("flowers5", "flowers5_jpeg128.npz", "", 4, 8, 4),
+        DataSource("caltech96", "caltech96_jpeg128.npz", "", 4, 8, 4),
+        DataSource("cifar10", "cifar10_10k_png32.npz", "&size=128x128", 2, 4, 2),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell of the table: what trains, on what, and how.
+
+    Attributes:
+        data: a key of `DATA`.
+        scheme: what trains.
+        trainer: INT8 or SHADOW.
+        bits: fraction bits of a trained weight; 8 for a shadow, which has no such thing.
+        scaled: whether gradients get quantization-aware scaling.
+    """
+
+    data: str
+    scheme: str
+    trainer: str
+    bits: int = 8
+    scaled: bool = True
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that decides the result of a run.
+
+    Attributes:
+        row: see there.
+        part: SEARCH trains on a part of the training samples and evaluates on the others, TEST
+            trains on all and evaluates on the test samples.
+        rate: highest rate, for `SAMPLES` samples.
+        head_factor: the classifier's rate is so many times as high.
+        epochs, views, seed: of the training; the seed decides order, views and random bits.
+    """
+
+    row: Row
+    part: str
+    rate: float
+    head_factor: float
+    epochs: int
+    views: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """The name under which the result is kept."""
+        text = json.dumps([GENERATION, asdict(self)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Settings:
+        """The inverse of `asdict`."""
+        return cls(**{**data, "row": Row(**data["row"])})
+
+
+Results = Mapping[str, Mapping[str, Any]]  # by key
+
+SCHEMES = ("head", "49kb", "99kb")
+EXTRA_DATA = "flowers5"
+EXTRA_SCHEMES = ("bias:20", "148kb", "last:12", "full")
+_FIRST_RATE = {"head": 0.4}  # of the candidates; each is twice the one before
+_HEAD_FACTOR = 1.0
+
+
+def all_rows(data: tuple[str, ...], seeds: int, extras: bool) -> list[tuple[Row, int]]:
+    """The rows of the table, the most wanted first, each with its number of seeds."""
+    main = [
+        Row(name, scheme, trainer)
+        for scheme in SCHEMES
+        for name in data
+        for trainer in (INT8, SHADOW)
+    ]
+    rows = [(row, seeds) for row in main]
+    once = extra_rows() if extras and EXTRA_DATA in data else ()
+    return rows + [(row, 1) for row in once]
+
+
+def extra_rows() -> Iterator[Row]:
+    """The rows that are run once."""
+    data = EXTRA_DATA
+    for scheme in EXTRA_SCHEMES:
+        for trainer in (INT8, SHADOW):
+            yield Row(data, scheme, trainer)
+    for bits in (0, 4):
+        yield Row(data, "99kb", INT8, bits)
+    for trainer in (INT8, SHADOW):
+        yield Row(data, "99kb", trainer, scaled=False)
+
+
+def searches(row: Row, results: Results) -> list[Settings]:
+    """The runs that choose a rate: five candidates, and more while the best is at an end."""
+    first = _FIRST_RATE.get(row.scheme, 0.1)
+    rates = [first * 2**i for i in range(CANDIDATES)]
+    while len(rates) < MOST_CANDIDATES:
+        best = _best(row, rates, results)
+        if best is None:
+            break
+        if best == rates[0]:
+            rates.insert(0, best / 2)
+        elif best == rates[-1]:
+            rates.append(best * 2)
+        else:
+            break
+    return [_search(row, rate) for rate in rates]
+
+
+def chosen_rate(row: Row, results: Results) -> float | None:
+    """The best of the candidates; None until all of them have run."""
+    return _best(row, [s.rate for s in searches(row, results)], results)
+
+
+def final(row: Row, rate: float, seed: int) -> Settings:
+    """The run of a row that goes into the table."""
+    source = DATA[row.data]
+    return replace(_search(row, rate), part=TEST, epochs=source.epochs, seed=seed)
+
+
+def _search(row: Row, rate: float) -> Settings:
+    source = DATA[row.data]
+    return Settings(row, SEARCH, rate, _HEAD_FACTOR, source.search_epochs, source.views, 0)
+
+
+def _best(row: Row, rates: list[float], results: Results) -> float | None:
+    """The rate with the highest accuracy, then the lowest loss."""
+    found = [results.get(_search(row, rate).key) for rate in rates]
+    scores = [(r["accuracy"], -r["loss"], rate) for r, rate in zip(found, rates, strict=True) if r]
+    return max(scores)[2] if len(scores) == len(rates) else None
+
+
+def wanted(row: Row, seeds: int, results: Results) -> list[Settings]:
+    """The runs of a row that are known to be needed by now, those that are done included."""
+    runs = searches(row, results)
+    rate = chosen_rate(row, results)
+    return runs if rate is None else runs + [final(row, rate, seed) for seed in range(seeds)]
+
+
+def expected(row: Row, seeds: int, results: Results) -> int:
+    """How many runs a row will have, as far as can be said."""
+    return max(CANDIDATES + seeds, len(wanted(row, seeds, results)))

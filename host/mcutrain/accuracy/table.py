@@ -1,0 +1,214 @@
+"""The table: means, differences and their standard errors, as data and as markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mcutrain.accuracy.grid import (
+    DATA,
+    INT8,
+    SCHEMES,
+    SHADOW,
+    Results,
+    Row,
+    all_rows,
+    chosen_rate,
+    extra_rows,
+    final,
+)
+
+_MOST_SEEDS = 100
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The results of a row, in seed order.
+
+    Attributes:
+        rate: the rate that was chosen.
+        accuracies: in %, by seed.
+        diverged: how many of the runs ran away.
+    """
+
+    row: Row
+    rate: float
+    accuracies: tuple[float, ...]
+    diverged: int
+
+    @property
+    def mean(self) -> float:
+        """In %."""
+        return float(np.mean(self.accuracies))
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation over seeds, in points; None of one seed."""
+        several = len(self.accuracies) > 1
+        return float(np.std(self.accuracies, ddof=1)) if several else None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """int8 minus shadow, paired by seed and order, in points.
+
+    Attributes:
+        error: standard error; None where no row has two pairs.
+    """
+
+    mean: float
+    error: float | None
+    pairs: int
+
+
+def cell_of(row: Row, results: Results) -> Cell | None:
+    """The results of a row so far; None if there are none."""
+    rate = chosen_rate(row, results)
+    if rate is None:
+        return None
+    found = []
+    for seed in range(_MOST_SEEDS):
+        result = results.get(final(row, rate, seed).key)
+        if result is None:
+            break
+        found.append(result)
+    if not found:
+        return None
+    accuracies = tuple(100 * float(r["accuracy"]) for r in found)
+    return Cell(row, rate, accuracies, sum(bool(r["diverged"]) for r in found))
+
+
+def difference(rows: Iterable[Row], results: Results) -> Difference | None:
+    """Over several int8 rows, each of the same weight; None without a pair in each of them."""
+    differences = []
+    for row in rows:
+        int8, shadow = cell_of(row, results), cell_of(replace(row, trainer=SHADOW), results)
+        if int8 is None or shadow is None:
+            return None
+        pairs = zip(int8.accuracies, shadow.accuracies, strict=False)
+        differences.append(np.array([a - b for a, b in pairs]))
+    if not differences:
+        return None
+    mean = float(np.mean([d.mean() for d in differences]))
+    error = None
+    if all(len(d) > 1 for d in differences):
+        variances = [d.var(ddof=1) / len(d) for d in differences]
+        error = math.sqrt(sum(variances)) / len(differences)
+    return Difference(mean, error, sum(map(len, differences)))
+
+
+def to_dict(results: Results) -> dict[str, Any]:
+    """The table as plain data."""
+    rows = [row for row, _ in all_rows(tuple(DATA), 1, extras=True)]
+    cells = [c for c in (cell_of(row, results) for row in rows) if c]
+    return {
+        "rows": [
+            {
+                **vars(cell.row),
+                "rate": cell.rate,
+                "accuracies": [round(a, 2) for a in cell.accuracies],
+                "diverged": cell.diverged,
+            }
+            for cell in cells
+        ],
+        "differences": {
+            name: None if d is None else vars(d) for name, d in _differences(results).items()
+        },
+    }
+
+
+def _differences(results: Results) -> dict[str, Difference | None]:
+    """By scheme over all data sets, and over all sparse schemes."""
+    sparse = [s for s in SCHEMES if s != "head"]
+    found = {s: difference([Row(d, s, INT8) for d in DATA], results) for s in sparse}
+    every = [Row(d, s, INT8) for d in DATA for s in sparse]
+    return found | {" and ".join(sparse): difference(every, results)}
+
+
+def markdown(results: Results) -> str:
+    """The tables of docs/accuracy.md."""
+    return "\n\n".join(
+        [
+            "## Sparse updates\n\n" + _main_table(results),
+            "## int8 minus fp32 shadow\n\n" + _difference_table(results),
+            "## One seed, flowers5\n\n" + _extra_table(results),
+        ]
+    )
+
+
+def _main_table(results: Results) -> str:
+    lines = []
+    for name in DATA:
+        for scheme in SCHEMES:
+            row = Row(name, scheme, INT8)
+            shadow = cell_of(replace(row, trainer=SHADOW), results)
+            pair = difference([row], results)
+            lines.append(
+                (
+                    name,
+                    "classifier only" if scheme == "head" else scheme,
+                    _text(shadow),
+                    _text(cell_of(row, results)),
+                    _signed(pair),
+                    _rates(shadow, cell_of(row, results)),
+                )
+            )
+    head = ("data", "trains", "fp32 shadow", "int8", "int8 − shadow", "rates (shadow, int8)")
+    return _lines(head, lines)
+
+
+def _difference_table(results: Results) -> str:
+    lines = []
+    for name, found in _differences(results).items():
+        lines.append((name, _signed(found), "–" if found is None else str(found.pairs)))
+    return _lines(("scheme", "mean ± standard error, points", "pairs"), lines)
+
+
+def _extra_table(results: Results) -> str:
+    lines = []
+    for row in extra_rows():
+        if row.trainer == SHADOW:
+            continue
+        shadow = replace(row, trainer=SHADOW) if row.bits == 8 else replace(row, bits=8)
+        other = cell_of(replace(shadow, trainer=SHADOW), results)
+        mine = cell_of(row, results)
+        lines.append((_label(row), _text(other), _text(mine), _rates(other, mine)))
+    return _lines(("trains", "fp32 shadow", "int8", "rates (shadow, int8)"), lines)
+
+
+def _label(row: Row) -> str:
+    names = {"bias:20": "biases of the last 20 layers", "last:12": "last 12 layers", "full": "all"}
+    parts = [names.get(row.scheme, row.scheme)]
+    parts += [f"{row.bits} fraction bits"] if row.bits != 8 else []
+    parts += ["no quantization-aware scaling"] if not row.scaled else []
+    return ", ".join(parts)
+
+
+def _text(cell: Cell | None) -> str:
+    if cell is None:
+        return "–"
+    text = f"{cell.mean:.1f}"
+    if cell.deviation is not None:
+        text += f" ± {cell.deviation:.1f}"
+    return text + (f" ({cell.diverged} diverged)" if cell.diverged else "")
+
+
+def _signed(found: Difference | None) -> str:
+    if found is None:
+        return "–"
+    error = "" if found.error is None else f" ± {found.error:.2f}"
+    return f"{found.mean:+.2f}{error}"
+
+
+def _rates(*cells: Cell | None) -> str:
+    return ", ".join("–" if c is None else f"{c.rate:g}" for c in cells)
+
+
+def _lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rule = "|".join("---" for _ in head)
+    body = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return f"| {' | '.join(head)} |\n|{rule}|\n{body}".rstrip()

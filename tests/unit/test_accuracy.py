@@ -1,0 +1,160 @@
+"""The accuracy table: which runs are needed, when, and what is made of their results."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcutrain.accuracy.grid import (
+    CANDIDATES,
+    INT8,
+    MOST_CANDIDATES,
+    SEARCH,
+    SHADOW,
+    TEST,
+    Row,
+    Settings,
+    all_rows,
+    chosen_rate,
+    expected,
+    searches,
+    wanted,
+)
+from mcutrain.accuracy.store import Store
+from mcutrain.accuracy.table import cell_of, difference, markdown, to_dict
+from mcutrain.errors import InputError
+
+ROW = Row("flowers5", "49kb", INT8)
+
+
+def _result(accuracy: float, loss: float = 1.0) -> dict[str, float | bool]:
+    return {"accuracy": accuracy, "loss": loss, "seconds": 1.0, "steps": 1, "diverged": False}
+
+
+def _with(results: dict, runs: list[Settings], peak: float) -> dict:
+    """Results of runs whose accuracy falls with the distance of the rate from `peak`."""
+    near = {s.key: _result(0.9 - 0.01 * abs(math.log2(s.rate / peak))) for s in runs}
+    return results | near
+
+
+def test_rates_are_compared_before_anything_else_runs() -> None:
+    first = wanted(ROW, 3, {})
+    assert len({s.rate for s in first}) == len(first) == CANDIDATES
+    assert {(s.part, s.seed) for s in first} == {(SEARCH, 0)}
+    assert chosen_rate(ROW, {}) is None
+    results = _with({}, first, first[2].rate)
+    assert chosen_rate(ROW, results) == first[2].rate
+    finals = wanted(ROW, 3, results)[CANDIDATES:]
+    assert [(s.part, s.seed, s.rate) for s in finals] == [
+        (TEST, seed, first[2].rate) for seed in range(3)
+    ]
+    assert expected(ROW, 3, {}) == expected(ROW, 3, results) == CANDIDATES + 3
+
+
+@pytest.mark.parametrize("end", [0, -1])
+def test_the_range_of_rates_grows_while_the_best_is_at_its_end(end: int) -> None:
+    runs = searches(ROW, {})
+    peak = runs[end].rate * (4.0 if end else 0.25)
+    results: dict = {}
+    for _ in range(MOST_CANDIDATES):
+        results = _with(results, searches(ROW, results), peak)
+    assert chosen_rate(ROW, results) == peak
+    rates = [s.rate for s in searches(ROW, results)]
+    assert len(rates) == CANDIDATES + 3  # two steps on to the peak, and one beyond it
+    assert rates == sorted(rates)
+
+
+def test_the_search_ends_though_the_best_is_always_at_the_end() -> None:
+    results: dict = {}
+    for _ in range(2 * MOST_CANDIDATES):
+        results = _with(results, searches(ROW, results), 1e9)
+    assert len(searches(ROW, results)) == MOST_CANDIDATES
+    assert chosen_rate(ROW, results) == searches(ROW, results)[-1].rate
+
+
+def test_of_equal_accuracies_the_lower_loss_decides() -> None:
+    runs = searches(ROW, {})
+    results = {s.key: _result(0.8, 1.0 + abs(i - 3)) for i, s in enumerate(runs)}
+    assert chosen_rate(ROW, results) == runs[3].rate
+
+
+def test_both_trainers_are_compared_on_the_same_terms() -> None:
+    """Only the trainer differs between the settings of a pair."""
+    shadow = Row("flowers5", "49kb", SHADOW)
+    for mine, theirs in zip(searches(ROW, {}), searches(shadow, {}), strict=True):
+        assert mine.rate == theirs.rate
+        assert mine.key != theirs.key
+        assert (mine.epochs, mine.views, mine.seed) == (theirs.epochs, theirs.views, theirs.seed)
+
+
+def test_required_rows_come_first() -> None:
+    rows = all_rows(("flowers5", "caltech96", "cifar10"), 3, extras=True)
+    main = [row for row, seeds in rows if seeds == 3]
+    assert len(main) == 18
+    assert {row for row, _ in rows[:18]} == set(main)
+    extras = [row for row, _ in rows[18:]]
+    assert {row.scheme for row in extras} == {"bias:20", "148kb", "last:12", "full", "99kb"}
+    assert {row.bits for row in extras} == {0, 4, 8}
+    assert {row.scaled for row in extras} == {True, False}
+    assert not set(extras) & set(main)
+
+
+def test_results_are_found_again_and_damage_is_named(tmp_path: Path) -> None:
+    store, settings = Store(tmp_path / "runs"), searches(ROW, {})[0]
+    store.save(settings, _result(0.5))
+    found = Store(tmp_path / "runs").load()
+    assert list(found) == [settings.key]
+    assert Settings.from_dict(found[settings.key]["settings"]) == settings
+    path = tmp_path / "runs" / f"{settings.key}.json"
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps({**data, "settings": {**data["settings"], "epochs": 99}}))
+    assert store.load() == {}  # made under other settings than its name says
+    path.write_text('{"accuracy":')
+    with pytest.raises(InputError) as error:
+        store.load()
+    assert error.value.where == str(path)
+
+
+def _finished(accuracies: dict[Row, list[float]]) -> dict:
+    results: dict = {}
+    for row, values in accuracies.items():
+        runs = searches(row, {})
+        results = _with(results, runs, runs[2].rate)
+        finals = wanted(row, len(values), results)[CANDIDATES:]
+        results |= {s.key: _result(a / 100) for s, a in zip(finals, values, strict=True)}
+    return results
+
+
+def test_differences_are_paired_by_seed() -> None:
+    """A mean over rows of the same weight; its error from the spread within each of them."""
+    other, shadow = Row("cifar10", "49kb", INT8), Row("cifar10", "49kb", SHADOW)
+    results = _finished(
+        {
+            ROW: [80.0, 82.0, 84.0],
+            Row("flowers5", "49kb", SHADOW): [81.0, 82.0, 85.0],  # -1, 0, -1
+            other: [70.0, 75.0],
+            shadow: [69.0, 72.0],  # 1, 3
+        }
+    )
+    found = difference([ROW, other], results)
+    assert found is not None
+    assert found.mean == pytest.approx((-2 / 3 + 2) / 2)
+    errors = np.var([-1, 0, -1], ddof=1) / 3, np.var([1, 3], ddof=1) / 2
+    assert found.error == pytest.approx(math.sqrt(sum(errors)) / 2)
+    assert found.pairs == 5
+    assert difference([ROW, Row("caltech96", "49kb", INT8)], results) is None
+    cell = cell_of(ROW, results)
+    assert cell is not None
+    assert (cell.mean, cell.deviation) == (pytest.approx(82.0), pytest.approx(2.0))
+
+
+def test_a_table_can_be_drawn_before_all_has_run() -> None:
+    results = _finished({ROW: [80.0, 82.0, 84.0], Row("flowers5", "49kb", SHADOW): [81.0]})
+    assert "| flowers5 | 49kb | 81.0 | 82.0 ± 2.0 | -1.00 |" in markdown(results)
+    rows = to_dict(results)["rows"]
+    assert [row["accuracies"] for row in rows] == [[80.0, 82.0, 84.0], [81.0]]
+    assert "–" in markdown({})

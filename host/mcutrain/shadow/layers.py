@@ -35,20 +35,18 @@ class Requantized:
     def __init__(self, node: Node, q: QParams) -> None:
         self._low = np.float32(node.attrs["lo"] - q.zero_point)
         self._high = np.float32(node.attrs["hi"] - q.zero_point)
-        self.clamped: Any = None
+        self.passed: Any = None
 
     def forward(self, real: Floats) -> Floats:
         """Overwrites `real`, outputs that are not integers yet."""
         np.rint(real, out=real)
         y = np.minimum(np.maximum(real, self._low), self._high)
-        self.clamped = y != real
+        self.passed = y == real
         return y
 
     def backward(self, g: Floats) -> Floats:
         """The error of what was rounded."""
-        masked = g.copy()
-        np.copyto(masked, np.float32(0), where=self.clamped)
-        return masked
+        return np.asarray(g * self.passed)
 
 
 class Conv:

@@ -19,11 +19,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from mcutrain.compile import EXPONENT, Savings, compile_program
+from mcutrain.compile import Savings, compile_program
 from mcutrain.engine.engine import Engine, HookEvent
+from mcutrain.engine.gradients import Gradients
 from mcutrain.image.pack import pack
 from mcutrain.ir.graph import Array, Graph
-from mcutrain.ir.program import CompiledProgram, Instr, Value
+from mcutrain.ir.program import CompiledProgram
 from mcutrain.plan.plan import MAX_PIXELS, Plan
 from mcutrain.plan.scheme import trainable_layers
 from mcutrain.trainer import calibrated
@@ -120,8 +121,8 @@ class GradientWatch:
     """Adds up gradients while the engine trains."""
 
     def __init__(self, compiled: CompiledProgram, engine: Engine) -> None:
-        self.engine = engine
         self.program = compiled.program
+        self._read = Gradients(engine, compiled.program)
         self.weights: dict[str, _Mean] = {}
         self.biases: dict[str, _Mean] = {}
 
@@ -140,45 +141,10 @@ class GradientWatch:
         instr = self.program.instrs[index]
         if event is not HookEvent.BEFORE or instr.op not in ("conv2d_dw", "conv2d_db"):
             return
-        e_y = self._error(instr)
         if instr.op == "conv2d_db":
-            self.biases.setdefault(instr.layer, _Mean()).add(e_y.sum(axis=(0, 1))[:, None])
-            return
-        value = self.program.values[instr.operands["x"]]
-        x = self.engine.tensor(value.name).astype(np.float64) - value.zero_point
-        gradient = _weight_gradient(instr, x, e_y, self.program.values[instr.operands["w"]])
-        self.weights.setdefault(instr.layer, _Mean()).add(gradient * value.scale)
-
-    def _error(self, instr: Instr) -> _Floats:
-        name = instr.operands["e_y"]
-        index = self.program.values[name].error
-        assert index is not None  # the verifier made sure
-        exponent = int(self.engine.tensor(EXPONENT).reshape(-1)[index])
-        return np.ldexp(self.engine.tensor(name).astype(np.float64), exponent)
-
-
-def _weight_gradient(instr: Instr, x: _Floats, e_y: _Floats, w: Value) -> _Floats:
-    """dW as (taps, outputs that see an input channel, c_in)."""
-    p = instr.params
-    h, width, _ = e_y.shape
-    bottom = max(0, (h - 1) * p["sh"] + p["kh"] - p["pt"] - x.shape[0])
-    right = max(0, (width - 1) * p["sw"] + p["kw"] - p["pl"] - x.shape[1])
-    padded = np.pad(x, ((p["pt"], bottom), (p["pl"], right), (0, 0)))
-    groups, c_in = p["groups"], x.shape[2]
-    depthwise = groups > 1 and w.shape[2] == 1 and w.shape[0] == c_in
-    errors = np.ascontiguousarray(e_y.reshape(h * width, groups, -1).transpose(1, 2, 0))
-    found = []
-    for ky in range(p["kh"]):
-        for kx in range(p["kw"]):
-            rows = slice(ky, ky + (h - 1) * p["sh"] + 1, p["sh"])
-            columns = slice(kx, kx + (width - 1) * p["sw"] + 1, p["sw"])
-            taps = padded[rows, columns].reshape(h * width, c_in)
-            if depthwise:
-                found.append((taps * e_y.reshape(h * width, c_in)).sum(axis=0)[None])
-                continue
-            inputs = taps.reshape(h * width, groups, -1).transpose(1, 0, 2)
-            found.append((errors @ inputs).transpose(1, 0, 2).reshape(-1, c_in))
-    return np.stack(found)
+            self.biases.setdefault(instr.layer, _Mean()).add(self._read.bias(instr)[:, None])
+        else:
+            self.weights.setdefault(instr.layer, _Mean()).add(self._read.weight(instr))
 
 
 def _with_fitted_head(graph: Graph, samples: Sequence[Sample]) -> Graph:

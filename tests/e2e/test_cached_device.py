@@ -67,3 +67,17 @@ def test_views_are_the_same_with_and_without_kept_prefixes(work: Path, tmp_path:
         *("--epochs", 4, "--out", plain),
     )
     assert (plain / "state-240.bin").read_bytes() != states[0]
+
+
+def test_a_fitted_classifier_is_right_before_anything_is_trained(
+    work: Path, tmp_path: Path
+) -> None:
+    data, net = f"npz:{work}/d.npz?range=-2,2", work / "small.net.npz"
+    words = ["pack", net, "--scheme", "last:2", "--classes", 4, "--head-from", data]
+    info = ask(*words, "-o", tmp_path / "fitted.mcti")
+    ask("pack", net, "--classes", 4, "-o", tmp_path / "zeros.mcti")
+    fitted, zeros = (
+        ask("eval", tmp_path / f"{name}.mcti", "--data", data)["accuracy"]
+        for name in ("fitted", "zeros")
+    )
+    assert zeros < 0.5 < 0.9 < info["head_left_out"] <= fitted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +15,7 @@ import mcutrain.data
 from mcutrain.boards.budgets import fit, room_on
 from mcutrain.boards.table import get_board
 from mcutrain.cli.common import (
+    ERR,
     MAX_SEED,
     OUT,
     Classes,
@@ -37,6 +39,7 @@ from mcutrain.ir.program import CompiledProgram
 from mcutrain.plan.scheme import resolve_scheme
 from mcutrain.quantize import quantize_input
 from mcutrain.trainer import calibrated
+from mcutrain.trainer.probe import Probe, with_probe
 
 CALIBRATION_SAMPLES = 64
 
@@ -51,6 +54,10 @@ def run(
         str | None,
         typer.Option(help="Samples for the first exponents of errors (the first 64 are used)."),
     ] = None,
+    head_from: Annotated[
+        str | None,
+        typer.Option(help="Samples (training data) to fit the classifier to, instead of zeros."),
+    ] = None,
     board: Annotated[
         str | None, typer.Option(help="Make the image fit into this board, or refuse it.")
     ] = None,
@@ -64,13 +71,19 @@ def run(
 ) -> None:
     """Compile forward pass, backward pass, updates and memory layout into one image file.
 
-    Without --calibrate, errors are coarse or saturate in the first steps of a training run, until
-    their exponents have adapted. Exit code 4 if the image does not fit into --board.
+    --head-from DATA fits the classifier (softmax regression on the frozen network's features): a
+    better start than zeros, and what training more layers must surpass. Without --calibrate, errors
+    are coarse or saturate in the first steps of a training run, until their exponents have adapted.
+    Exit code 4 if the image does not fit into --board.
 
     Example: mcutrain pack demo --scheme last:4 --calibrate fashion-mnist:train -o demo.mcti
     """
     target = None if board is None else get_board(board)
     graph = load_network(net, classes)
+    probe = None
+    if head_from is not None:
+        with ERR.status("fitting the classifier"):
+            graph, probe = with_probe(graph, mcutrain.data.open(head_from), os.cpu_count() or 1)
     plan = resolve_scheme(graph, scheme, fraction_bits)
     room = None if target is None else room_on(target)
     compiled = compile_program(graph, plan, seed=seed, exact=exact, pool=room)
@@ -91,8 +104,9 @@ def run(
         "arena_bytes": compiled.memory.arena_bytes,
         "pool_bytes": compiled.pool_bytes,
         "calibrated": calibrate is not None,
+        "head_left_out": None if probe is None else probe.left_out,
     }
-    show(as_json, summary, lambda: _draw(output, image, compiled))
+    show(as_json, summary, lambda: _draw(output, image, compiled, probe))
 
 
 def samples_of(graph: Graph, data: Dataset, count: int) -> Iterator[tuple[bytes, int]]:
@@ -110,7 +124,9 @@ def synthetic_samples(graph: Graph, count: int, seed: int) -> list[tuple[bytes, 
     return [(rng.integers(-128, 128, size).astype(np.int8).tobytes(), i) for i in range(count)]
 
 
-def _draw(output: Path, image: bytes, compiled: CompiledProgram) -> None:
+def _draw(output: Path, image: bytes, compiled: CompiledProgram, probe: Probe | None) -> None:
+    if probe is not None:
+        OUT.print(f"classifier: {probe.left_out:.1%} right on samples left out", highlight=False)
     OUT.print(
         f"{escape(str(output))}: {kib(len(image))}, needs {kib(compiled.pool_bytes)} of SRAM "
         f"(state {compiled.state_bytes:,}, arena {compiled.memory.arena_bytes:,})",

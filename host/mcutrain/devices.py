@@ -10,20 +10,21 @@ from mcutrain.boards.emulate import EmulatedBoard, Preload, image_preload
 from mcutrain.boards.table import BOARDS, get_board
 from mcutrain.engine.loopback import Loopback
 from mcutrain.errors import UsageError
+from mcutrain.link.ports import is_port
 from mcutrain.link.serial_port import SerialPort
 from mcutrain.link.session import Session
 
-DEFAULT_BAUD = 115200
-
 
 def open_device(
-    name: str, *, baud: int = DEFAULT_BAUD, preloads: Sequence[tuple[Path, int]] = ()
+    name: str, *, baud: int | None = None, preloads: Sequence[tuple[Path, int]] = ()
 ) -> Session:
     """Opens a session with a device.
 
     Args:
-        name: `host`, a board of the table such as `qemu:netduinoplus2`, or a serial port.
-        baud: rate of the serial port.
+        name: `host`, a board of the table such as `qemu:netduinoplus2`, or a serial port: its name,
+            `auto` for the only board that is connected, or `usb:VID:PID[:SERIAL]`.
+        baud: rate of a serial port to agree on with the device, `speed.FASTEST` for the highest
+            that works; None: the one at which it answers.
         preloads: files that are to lie in the flash partition before the device starts, each with
             its offset; for `host` and emulated boards.
 
@@ -38,16 +39,17 @@ def open_device(
         board = get_board(name)
         files: list[Preload] = [image_preload(board, path, offset) for path, offset in preloads]
         return Session(EmulatedBoard(board, build_firmware(board).elf, files), name)
-    if not name.startswith(("/", "COM")) and "://" not in name:
+    if not is_port(name):
         raise UsageError(
             "unknown device",
             where=name,
             why="a device is `host`, a board or a serial port",
-            hint=f"use host, {', '.join(BOARDS)}, or a port such as /dev/ttyACM0",
+            hint=f"use host, {', '.join(BOARDS)}, auto, usb:VID:PID, or a port such as "
+            "/dev/ttyACM0",
         )
     if preloads:
         raise UsageError("files cannot be placed in the flash of a board on a port", where=name)
-    return Session(SerialPort(name, baud), name)
+    return Session(SerialPort(name), name, baud=baud)
 
 
 def _flash(preloads: Sequence[tuple[Path, int]]) -> bytes:

@@ -30,6 +30,7 @@ from mcutrain.files import check_writable
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.serialize import load
 from mcutrain.link.session import Session
+from mcutrain.link.speed import FASTEST
 from mcutrain.plan.head import fresh_head
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,6 +40,7 @@ _WIDTH = 160  # where there is no terminal, so that nothing is cut
 OUT = Console(width=None if sys.stdout.isatty() else _WIDTH)
 ERR = Console(stderr=True)
 _LINE_SECONDS = 10.0  # between lines of progress, where there is no terminal
+_MAX_BAUD = 10_000_000
 MAX_SEED = 2**32 - 1  # a device's random state is seeded with 32 bits
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -60,7 +62,14 @@ Classes = Annotated[
 ]
 DeviceName = Annotated[
     str,
-    typer.Option(help="host, an emulated board (qemu:netduinoplus2, ...), or a serial port."),
+    typer.Option(
+        help="host, an emulated board (qemu:netduinoplus2, ...), or a serial port: its name, auto "
+        "for the only board, or usb:VID:PID[:SERIAL]."
+    ),
+]
+Baud = Annotated[
+    str | None,
+    typer.Option(help="Rate of a serial port: bits a second, or max; else as the board starts."),
 ]
 BoardId = Annotated[str, typer.Option("--board", help="A board; mcutrain boards lists them.")]
 DATA_HELP = (
@@ -96,6 +105,23 @@ def size_of(text: str | None, option: str) -> int | None:
     if not (number.isascii() and number.isdigit()) or len(text) - len(number) > 1:
         raise UsageError(f"'{text}' is no size", where=option, hint="bytes, or KiB as in 96K")
     return int(number) * factor
+
+
+def rate_of(text: str | None) -> int | None:
+    """The rate that --baud asks for, as `mcutrain.devices.open_device` takes it.
+
+    Raises:
+        UsageError: it is no rate.
+    """
+    if text is None:
+        return None
+    if text == "max":
+        return FASTEST
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_BAUD):
+        raise UsageError(
+            f"'{text}' is no rate", where="--baud", hint="bits a second, such as 921600, or max"
+        )
+    return int(text)
 
 
 def show(as_json: bool, data: Mapping[str, Any], render: Callable[[], object]) -> None:
@@ -181,14 +207,17 @@ def bundled_networks() -> dict[str, Path]:
     return {path.name.removesuffix(".net.npz"): path for path in files}
 
 
-def open_with_image(device: str, image: Path) -> Session:
+def open_with_image(device: str, image: Path, baud: str | None = None) -> Session:
     """A session with a device that finds the image in its flash, should SRAM be too small for it.
+
+    baud: as of the option.
 
     Raises:
         McutrainError: as `mcutrain.devices.open_device`.
     """
     emulated = device == "host" or device.startswith("qemu:")
-    return open_device(device, preloads=[(image, 0)] if emulated else [])
+    preloads = [(image, 0)] if emulated else []
+    return open_device(device, baud=rate_of(baud), preloads=preloads)
 
 
 def reference_data() -> Path | None:

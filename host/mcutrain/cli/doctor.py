@@ -13,7 +13,6 @@ from pathlib import Path
 
 import typer
 from rich.markup import escape
-from serial.tools.list_ports import comports
 
 from mcutrain.boards.flash import TOOLS
 from mcutrain.boards.table import BOARDS
@@ -22,6 +21,7 @@ from mcutrain.boards.toolchain import run as run_tool
 from mcutrain.cli.common import OUT, ROOT, Json, reference_data, show, table
 from mcutrain.data import fashion
 from mcutrain.errors import McutrainError, ToolchainError
+from mcutrain.link.ports import ports
 
 _TIMEOUT_S = 60.0
 DEMO_DATA = "demo data"
@@ -151,9 +151,9 @@ def _flashers() -> Check:
 
 
 def _serial_ports() -> Check:
-    ports = [f"{p.device} ({p.description})" for p in comports() if p.vid is not None]
+    boards = [str(port) for port in ports() if port.usb is not None]
     hint = "connect a board; on Linux, your user must be in the group dialout"
-    return Check("serial ports", bool(ports), False, ", ".join(ports) or "no board", hint)
+    return Check("serial ports", bool(boards), False, ", ".join(boards) or "no board", hint)
 
 
 def _tried(name: str, attempt: Callable[[], str], hint: str, *, needed: bool) -> Check:

@@ -13,6 +13,7 @@ from rich.markup import escape
 import mcutrain.data
 from mcutrain.cli.common import (
     OUT,
+    Baud,
     Data,
     DeviceName,
     Json,
@@ -34,6 +35,7 @@ def run(
     image: Annotated[Path, typer.Argument(help="The image to run.")],
     data: Data,
     device: DeviceName = "host",
+    baud: Baud = None,
     state: Annotated[
         Path | None, typer.Option(help="A trained state: a file, or the folder of a run.")
     ] = None,
@@ -48,7 +50,7 @@ def run(
     samples = mcutrain.data.open(data)
     inputs = inputs_of(samples, encoder(unpacked, samples))
     trained = None if state is None else read_state(state, unpacked)
-    with open_with_image(device, image) as session:
+    with open_with_image(device, image, baud) as session:
         session.open(content)
         if trained is not None:
             session.write_state(trained)

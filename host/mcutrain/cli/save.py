@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from mcutrain.cli.common import OUT, Json, show
-from mcutrain.devices import DEFAULT_BAUD, open_device
+from mcutrain.cli.common import OUT, Baud, Json, rate_of, show
+from mcutrain.devices import open_device
 from mcutrain.errors import UsageError
 
 
 def run(
     device: Annotated[str, typer.Option(help="The serial port of a board that has been trained.")],
-    baud: Annotated[int, typer.Option(help="Rate of the serial port.")] = DEFAULT_BAUD,
+    baud: Baud = None,
     as_json: Json = False,
 ) -> None:
     """Keep the trained state in the board's flash, so that it outlives a loss of power.
@@ -30,7 +30,7 @@ def run(
             where=device,
             hint="mcutrain train keeps the state in its run folder, and --resume goes on from it",
         )
-    with open_device(device, baud=baud) as session:
+    with open_device(device, baud=rate_of(baud)) as session:
         session.attach()
         saved = session.save()
     show(

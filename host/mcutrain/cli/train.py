@@ -16,6 +16,7 @@ from mcutrain.cli.common import (
     ERR,
     MAX_SEED,
     OUT,
+    Baud,
     DeviceName,
     Json,
     open_with_image,
@@ -44,6 +45,7 @@ def run(
         str | None, typer.Option(help="Samples to evaluate before and after training.")
     ] = None,
     device: DeviceName = "host",
+    baud: Baud = None,
     rate: Annotated[float, typer.Option(help="Highest learning rate.")] = 0.01,
     steps: Annotated[
         int | None,
@@ -89,35 +91,44 @@ def run(
                     ["mcutrain", "train", "--resume", "--out", str(out), "--device", device]
                 ),
             )
-        info = _resume(out, device, as_json, cache)
+        info = _resume(out, device, baud, as_json, cache)
     else:
         if image is None or data is None:
             raise UsageError("training needs an image and --data", hint="mcutrain train --help")
         content = read_bytes(image, "image")
         count = steps if steps is not None else epochs * len(mcutrain.data.open(data))
         settings = Settings(data, test, rate, count, warmup, not constant, head_factor, seed)
-        info = _start(content, str(image), settings, out, device, as_json, cache)
+        info = _start(content, str(image), settings, out, device, baud, as_json, cache)
     show(as_json, info, lambda: _draw(info, out))
 
 
 def _start(
-    image: bytes, name: str, settings: Settings, out: Path, device: str, quiet: bool, cached: bool
+    image: bytes,
+    name: str,
+    settings: Settings,
+    out: Path,
+    device: str,
+    baud: str | None,
+    quiet: bool,
+    cached: bool,
 ) -> Mapping[str, Any]:
     with Stopper() as stopper:
         work = Work(image, settings, out, device, stopper, quiet, name, cached)
         with locked(make_folder(out)):
             fresh_folder(out, image)
-            with open_with_image(device, out / IMAGE) as session:
+            with open_with_image(device, out / IMAGE, baud) as session:
                 return work.start(session)
 
 
-def _resume(out: Path, device: str, quiet: bool, cached: bool) -> Mapping[str, Any]:
+def _resume(
+    out: Path, device: str, baud: str | None, quiet: bool, cached: bool
+) -> Mapping[str, Any]:
     # What is no folder, `Run.load` refuses.
     with Stopper() as stopper, locked(out) if out.is_dir() else nullcontext():
         before = Run.load(out)
         settings = settings_of(before)
         work = Work(before.image, settings, out, device, stopper, quiet, cached=cached)
-        with open_with_image(device, out / IMAGE) as session:
+        with open_with_image(device, out / IMAGE, baud) as session:
             return work.resume(session, before.info)
 
 

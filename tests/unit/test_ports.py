@@ -1,0 +1,173 @@
+"""Ports by USB id, ports that vanish and come back, programs that hold them (complaint T60)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from tests.link_helpers import samples, small_image
+from tests.pty_board import Listed, PtyBoard, list_ports_as
+
+from mcutrain.cli.common import rate_of
+from mcutrain.devices import open_device
+from mcutrain.errors import LinkError, UsageError
+from mcutrain.link.ports import find_port, holders
+from mcutrain.link.serial_port import SerialPort
+from mcutrain.link.session import Session
+from mcutrain.link.speed import FASTEST
+
+STLINK = Listed("/dev/ttyACM0", 0x0483, 0x374B, "066F", "STLink")
+OTHER = Listed("/dev/ttyACM7", 0x0483, 0x374B, "0700", "STLink")
+ADAPTER = Listed("/dev/ttyUSB0", 0x0403, 0x6001, None, "FT232R")
+MODEM = Listed("/dev/ttyS0")
+
+
+def test_t60_auto_takes_the_only_usb_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    list_ports_as(monkeypatch, MODEM, STLINK)
+    assert find_port("auto").name == "/dev/ttyACM0"
+    list_ports_as(monkeypatch, MODEM)
+    with pytest.raises(LinkError, match="no such board") as caught:
+        find_port("auto")
+    assert "/dev/ttyS0" in str(caught.value.why)
+    list_ports_as(monkeypatch, STLINK, ADAPTER)
+    with pytest.raises(UsageError, match="more than one board") as usage:
+        find_port("auto")
+    assert usage.value.hint == "name one: --device usb:0483:374b:066F"
+    assert "usb:0403:6001 (/dev/ttyUSB0, FT232R)" in str(usage.value.why)
+
+
+def test_t60_a_port_by_its_usb_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    list_ports_as(monkeypatch, STLINK, OTHER, ADAPTER, MODEM)
+    assert find_port("usb:0403:6001").name == "/dev/ttyUSB0"
+    assert find_port("usb:0483:374B:0700").name == "/dev/ttyACM7"
+    with pytest.raises(UsageError, match="more than one port fits"):
+        find_port("usb:0483:374b")
+    with pytest.raises(LinkError, match="no such board"):
+        find_port("usb:0483:374b:0001")
+    for name in ("usb:", "usb:0483", "usb:wx:yz"):
+        with pytest.raises(UsageError, match="does not name a USB port"):
+            find_port(name)
+
+
+def test_t60_a_link_to_a_port_is_that_port(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    real = tmp_path / "ttyACM3"
+    real.touch()
+    link = tmp_path / "by-id"
+    link.symlink_to(real)
+    list_ports_as(monkeypatch, Listed(str(real), 1, 2, "x"))
+    assert str(find_port(str(link)).usb) == "usb:0001:0002:x"
+
+
+def train(session: Session, count: int = 3) -> bytes:
+    for sample, label in samples(count, 192):
+        session.train_step(sample, label, 0.01, 0.01)
+    return session.read_state()
+
+
+@pytest.mark.parametrize("name", ["auto", "usb:0483:374b", "usb:0483:374b:SN0", "auto?dtr=off"])
+def test_a_board_trains_by_any_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with PtyBoard() as board, open_device("host") as host:
+        list_ports_as(monkeypatch, board)
+        with open_device(name, baud=460_800) as device:
+            assert device.baud == board.board.baud == 460_800
+            states = []
+            for each in (device, host):
+                each.open(small_image())
+                states.append(train(each))
+    assert states[0] == states[1]
+    assert board.board.baud == 115_200
+
+
+def test_t60_a_port_that_comes_back_under_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The board kept its power: the run goes on as if nothing had been."""
+    with PtyBoard() as board, open_device("host") as host:
+        list_ports_as(monkeypatch, board)
+        port = SerialPort("usb:0483:374b:SN0")
+        device = Session(port, "board")
+        for each in (device, host):
+            each.open(small_image())
+        first = port.port
+        board.unplug()
+        others = []
+
+        def back() -> None:
+            others.extend(os.openpty())  # takes the name that the port had
+            board.plug()
+
+        timer = threading.Timer(0.5, back)
+        timer.start()
+        assert train(device) == train(host)
+        assert port.port == board.name != first
+        timer.join()
+        device.close()
+        for other in others:
+            os.close(other)
+
+
+def test_t60_a_board_that_lost_its_power_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    with PtyBoard() as board:
+        list_ports_as(monkeypatch, board)
+        device = open_device("auto")
+        device.open(small_image())
+        train(device, 2)
+        board.unplug()
+        board.board.restart()
+        board.plug()
+        with pytest.raises(LinkError, match="restarted at step 2") as caught:
+            train(device)
+        assert caught.value.hint
+        device.open(small_image())
+        train(device, 1)
+        device.close()
+
+
+def test_t60_a_port_that_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    with PtyBoard() as board:
+        list_ports_as(monkeypatch, board)
+        device = Session(SerialPort("auto", return_s=0.5), "auto")
+        board.unplug()
+        began = time.monotonic()
+        with pytest.raises(LinkError, match="port is gone") as caught:
+            device.open(small_image())
+        assert 0.4 < time.monotonic() - began < 5
+        assert "usb:0483:374b:SN0" in str(caught.value.why)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")
+def test_t60_a_port_in_use_says_by_whom() -> None:
+    master, slave = os.openpty()
+    name = os.ttyname(slave)
+    code = f"import serial,sys; p=serial.Serial({name!r}, exclusive=True); print(flush=True)"
+    other = subprocess.Popen(
+        [sys.executable, "-c", code + "; sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert other.stdin is not None
+    assert other.stdout is not None
+    other.stdout.readline()
+    try:
+        with pytest.raises(LinkError, match="in use") as caught:
+            SerialPort(name)
+        assert f"(process {other.pid}) has it open" in str(caught.value.why)
+        assert "python" in str(holders(name))
+    finally:
+        other.stdin.close()
+        other.stdout.close()
+        other.wait()
+        os.close(slave)
+        os.close(master)
+
+
+def test_what_baud_takes() -> None:
+    assert rate_of(None) is None
+    assert rate_of("max") == FASTEST
+    assert rate_of("921600") == 921_600
+    for text in ("", "fast", "0", "-5", "99999999999"):
+        with pytest.raises(UsageError, match="is no rate"):
+            rate_of(text)

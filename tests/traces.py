@@ -1,13 +1,16 @@
 """Ten-step training traces: the same programs, samples and rates for everything that runs them.
 
+Those of PROGRAMS do all of their work in each step, those of SKIPPING leave some of it out.
+
 A trace has the bits of each step's loss, its counts, the CRC-32 over all tensors that each
 instruction wrote (activations, errors, weights, biases, exponents), and the state at the end.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 from tests.image_cases import branches_network, partial_plan, samples
@@ -75,15 +78,48 @@ PROGRAMS = {
 }
 
 
+def _changed(graph: Graph, name: str, **changes: Any) -> Graph:
+    """The graph with functions of some parameters of a layer in their place."""
+    nodes = [
+        replace(n, params={**n.params, **{k: f(n.params[k]) for k, f in changes.items()}})
+        if n.name == name
+        else n
+        for n in graph.nodes
+    ]
+    return replace(graph, nodes=tuple(nodes))
+
+
+def zero_head() -> CompiledProgram:
+    """A classifier of zeros, as a fresh one is: no error in the first step."""
+    graph = _changed(residual_network(16), "classifier", weight=np.zeros_like)
+    return compile_program(graph, resolve_scheme(graph, "full"), seed=25)
+
+
+def dead_branch() -> CompiledProgram:
+    """One of two branches is below its range everywhere: no error passes through it."""
+    graph = _changed(branches_network(), "dw", bias=lambda b: b - 3_000_000)
+    return compile_program(graph, resolve_scheme(graph, "full", 4), seed=26)
+
+
+# The same, and the loss below which a sample is learnt.
+SKIPPING = {
+    "zero-head": (zero_head, (0.5, 0.05), 0.0),
+    "dead-branch": (dead_branch, (0.1, 0.05), 0.0),
+    "learnt": (streamed_residual, (0.5, 0.05), 1.3),
+}
+
+
 @cache
 def program(name: str) -> CompiledProgram:
-    build, _ = PROGRAMS[name]
+    build = (PROGRAMS | SKIPPING)[name][0]
     return build()
 
 
-def _inputs(name: str) -> list[tuple[bytes, int, float, float]]:
-    """Sample, label and rates of each step."""
-    return [(x, label, *PROGRAMS[name][1]) for x, label in samples(program(name), STEPS)]
+def _inputs(name: str) -> list[tuple[bytes, int, float, float, float]]:
+    """Sample, label, rates and the loss of learnt samples, for each step."""
+    _, rates, *learnt = (PROGRAMS | SKIPPING)[name]
+    limit = learnt[0] if learnt else 0.0
+    return [(x, label, *rates, limit) for x, label in samples(program(name), STEPS)]
 
 
 @dataclass(frozen=True)
@@ -94,6 +130,7 @@ class Step:
     predicted: int
     saturated: int
     clamped: int
+    skipped: int
     crcs: tuple[int | None, ...]
 
 
@@ -115,7 +152,7 @@ def reference(name: str) -> Trace:
         r = machine.train(*inputs)
         bits = int(r.loss.view(np.uint32))
         crcs = tuple(machine.crcs_per_instruction)
-        steps.append(Step(bits, r.predicted, r.saturated, r.clamped, crcs))
+        steps.append(Step(bits, r.predicted, r.saturated, r.clamped, r.skipped, crcs))
     return Trace(tuple(steps), machine.state_bytes(compiled))
 
 
@@ -128,7 +165,7 @@ def by_engine(name: str) -> Trace:
         with engine.trace_crcs() as found:
             r = engine.train(*inputs)
         crcs = tuple(found.get(i) for i in range(len(compiled.program.instrs)))
-        steps.append(Step(r.loss_bits, r.predicted, r.saturated, r.clamped, crcs))
+        steps.append(Step(r.loss_bits, r.predicted, r.saturated, r.clamped, r.skipped, crcs))
     return Trace(tuple(steps), engine.state)
 
 
@@ -136,11 +173,11 @@ def by_device(name: str, session: Session) -> Trace:
     """By the firmware's app, which has the image open, at the other end of a session."""
     compiled = program(name)
     steps = []
-    for sample, *label_and_rates in _inputs(name):
+    for sample, label, *rates, learnt in _inputs(name):
         session.set_sample(sample)
-        r = session.step(*label_and_rates, RunFlag.TRACE)
+        r = session.step(label, *rates, RunFlag.TRACE, learnt)
         crcs = session.trace(len(compiled.program.instrs))
-        steps.append(Step(r.loss_bits, r.predicted, r.saturated, r.clamped, crcs))
+        steps.append(Step(r.loss_bits, r.predicted, r.saturated, r.clamped, r.skipped, crcs))
     return Trace(tuple(steps), session.read_state())
 
 
@@ -152,6 +189,8 @@ def assert_is_the_reference(name: str, found: Trace) -> None:
     for number, (got, want) in enumerate(zip(found.steps, expected.steps, strict=True)):
         for instr, a, b in zip(instrs, got.crcs, want.crcs, strict=True):
             assert b is None or a == b, f"step {number}: {instr.op} of {instr.layer}"
-        numbers = [(s.loss_bits, s.predicted, s.saturated, s.clamped) for s in (got, want)]
+        numbers = [
+            (s.loss_bits, s.predicted, s.saturated, s.clamped, s.skipped) for s in (got, want)
+        ]
         assert numbers[0] == numbers[1], f"step {number}"
     assert found.state == expected.state

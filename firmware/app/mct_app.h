@@ -19,7 +19,7 @@ typedef struct {
 } mct_app_target;
 
 typedef struct {
-    uint32_t steps, evals, saturated, clamped;
+    uint32_t steps, evals, saturated, clamped, skipped, learnt;
     uint32_t frames, damaged, stale, resent;
 } mct_app_counts;
 

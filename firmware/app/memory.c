@@ -63,6 +63,8 @@ uint32_t mct_app_stats(mct_app *app, const uint8_t *request, uint32_t n, uint8_t
     mct_put_u32(response + MCT_WIRE_STATS_RSP_EVALS, app->counts.evals);
     mct_put_u32(response + MCT_WIRE_STATS_RSP_SATURATED, app->counts.saturated);
     mct_put_u32(response + MCT_WIRE_STATS_RSP_CLAMPED, app->counts.clamped);
+    mct_put_u32(response + MCT_WIRE_STATS_RSP_SKIPPED, app->counts.skipped);
+    mct_put_u32(response + MCT_WIRE_STATS_RSP_LEARNT, app->counts.learnt);
     mct_put_u32(response + MCT_WIRE_STATS_RSP_FRAMES, app->counts.frames);
     mct_put_u32(response + MCT_WIRE_STATS_RSP_DAMAGED, app->counts.damaged);
     mct_put_u32(response + MCT_WIRE_STATS_RSP_STALE, app->counts.stale);

@@ -143,6 +143,7 @@ uint32_t mct_app_step(mct_app *app, const uint8_t *request, uint32_t n, uint8_t 
         return failed;
     }
     uint32_t mask = start(app);
+    app->engine.learnt = to_float(request + MCT_WIRE_STEP_REQ_LEARNT);
     mct_status status =
         mct_engine_train(&app->engine, mct_get_u16(request + MCT_WIRE_STEP_REQ_LABEL),
                          to_float(request + MCT_WIRE_STEP_REQ_LR),
@@ -151,14 +152,19 @@ uint32_t mct_app_step(mct_app *app, const uint8_t *request, uint32_t n, uint8_t 
     if (status != MCT_OK) {
         return mct_app_fail(app, MCT_WIRE_ERR_RUN_FAILED, (uint32_t)status, app->instruction);
     }
+    /* What a learnt sample left out took no time. */
+    app->recorded = app->engine.image.header->instructions;
     app->counts.steps++;
     app->counts.saturated += result.saturated;
     app->counts.clamped += result.clamped;
+    app->counts.skipped += result.skipped;
+    app->counts.learnt += to_float((const uint8_t *)&result.loss_bits) < app->engine.learnt;
     mct_put_u32(response + MCT_WIRE_STEP_RSP_STEP, result.step);
     mct_put_u32(response + MCT_WIRE_STEP_RSP_LOSS, result.loss_bits);
     mct_put_u16(response + MCT_WIRE_STEP_RSP_PREDICTED, result.predicted);
     mct_put_u32(response + MCT_WIRE_STEP_RSP_SATURATED, result.saturated);
     mct_put_u32(response + MCT_WIRE_STEP_RSP_CLAMPED, result.clamped);
+    mct_put_u32(response + MCT_WIRE_STEP_RSP_SKIPPED, result.skipped);
     mct_put_u32(response + MCT_WIRE_STEP_RSP_TICKS_FORWARD, app->ticks_forward);
     mct_put_u32(response + MCT_WIRE_STEP_RSP_TICKS_BACKWARD, app->ticks_backward);
     return MCT_WIRE_STEP_RSP_BYTES;

@@ -27,12 +27,13 @@ typedef enum { MCT_HOOK_BEFORE, MCT_HOOK_AFTER, MCT_HOOK_DONE } mct_hook_event;
 typedef void (*mct_engine_hook)(void *context, const mct_engine *engine, uint32_t instruction,
                                 mct_hook_event event);
 
-/* Treat as opaque but for image, refused, hook and hook_context. */
+/* Treat as opaque but for image, refused, hook, hook_context and learnt. */
 struct mct_engine {
     mct_image image;
     mct_image_error refused; /* place of the last refusal by open or check_state */
     mct_engine_hook hook;    /* may be NULL */
     void *hook_context;
+    float learnt; /* a sample with a smaller loss changes nothing; 0 (after open): all train */
     uint8_t *state;
     uint8_t *arena;
     uint32_t received; /* bytes of the next sample */
@@ -45,6 +46,7 @@ struct mct_engine {
     mct_loss_result loss;
     uint32_t saturated;
     uint32_t clamped;
+    uint32_t skipped;
 };
 
 typedef struct {
@@ -52,6 +54,7 @@ typedef struct {
     uint32_t predicted; /* before the update */
     uint32_t saturated; /* error elements that met a rail */
     uint32_t clamped;   /* weights that met a rail */
+    uint32_t skipped;   /* instructions of the backward pass that had nothing to do */
     uint32_t step;      /* steps done since the state was made, this one included */
 } mct_step_result;
 
@@ -81,8 +84,8 @@ const float *mct_engine_logits(const mct_engine *engine);
 mct_status mct_engine_forward(mct_engine *engine, uint32_t *predicted);
 
 /*
- * One step on the sample, which is used up. label below the classes, rates finite and >= 0. On an
- * error the state is what it was before the step.
+ * One step on the sample, which is used up. label below the classes, rates and engine->learnt
+ * finite and >= 0. On an error the state is what it was before the step.
  */
 mct_status mct_engine_train(mct_engine *engine, uint32_t label, float lr, float lr_head,
                             mct_step_result *result);

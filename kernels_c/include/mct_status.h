@@ -13,7 +13,7 @@ typedef enum {
     MCT_ERR_ALIGNMENT = -10,   /* image or block does not start on a multiple of 4 */
     MCT_ERR_MEMORY = -11,      /* the block is absent or smaller than state and arena */
     MCT_ERR_LABEL = -12,       /* label >= classes */
-    MCT_ERR_RATE = -13,        /* a learning rate is negative or not finite */
+    MCT_ERR_RATE = -13,        /* a learning rate or loss limit is negative or not finite */
     MCT_ERR_NO_TRAINING = -14, /* the image has no backward program */
     MCT_ERR_SAMPLE = -15,      /* more bytes than a sample has, or a run without a whole one */
 

@@ -53,7 +53,7 @@ def test_every_error_code_has_a_meaning() -> None:
 
 
 def test_a_payload_of_another_size_is_no_message() -> None:
-    with pytest.raises(ValueError, match="26 wanted"):
+    with pytest.raises(ValueError, match="30 wanted"):
         wire.STEP.response.unpack(bytes(25))
     with pytest.raises(ValueError, match="wanted"):
         wire.STEP.request.pack({"label": 1})
@@ -84,7 +84,13 @@ VECTORS: dict[str, Frame] = {
         0x1234,
         0xFFFF,
         wire.STEP.request.pack(
-            {"label": 7, "lr": _float(0.125), "lr_head": _float(0.5), "flags": 0}
+            {
+                "label": 7,
+                "lr": _float(0.125),
+                "lr_head": _float(0.5),
+                "learnt": _float(0.25),
+                "flags": 0,
+            }
         ),
     ),
     "error response": Frame(

@@ -62,6 +62,10 @@ def run(
     seed: Annotated[
         int, typer.Option(min=0, max=MAX_SEED, help="Seed of the order and of the random bits.")
     ] = 0,
+    learnt: Annotated[
+        float,
+        typer.Option(min=0, help="Do not train on samples that have a smaller loss already."),
+    ] = 0.0,
     cache: Annotated[
         bool,
         typer.Option(
@@ -97,7 +101,9 @@ def run(
             raise UsageError("training needs an image and --data", hint="mcutrain train --help")
         content = read_bytes(image, "image")
         count = steps if steps is not None else epochs * len(mcutrain.data.open(data))
-        settings = Settings(data, test, rate, count, warmup, not constant, head_factor, seed)
+        settings = Settings(
+            data, test, rate, count, warmup, not constant, head_factor, seed, learnt
+        )
         info = _start(content, str(image), settings, out, device, baud, as_json, cache)
     show(as_json, info, lambda: _draw(info, out))
 
@@ -146,6 +152,7 @@ def _draw(info: Mapping[str, Any], out: Path) -> None:
         (f"{pool}, used", "pool_used"),
         ("SRAM: stack, used", "stack_used"),
         ("values that saturated", "saturated"),
+        ("samples learnt already", "learnt"),
         ("frames damaged on the link", "damaged"),
     ):
         grid.add_row(label, f"{stats[name]:,}")

@@ -45,6 +45,7 @@ class Settings:
         data, test: specs of the samples to train on and to evaluate with.
         seed: of the order of the samples and of the device's random bits.
         rate, steps, warmup, cosine, head_factor: see `mcutrain.trainer.Schedule`.
+        learnt: samples with a smaller loss are not trained on.
     """
 
     data: str
@@ -55,6 +56,7 @@ class Settings:
     cosine: bool = True
     head_factor: float = 1.0
     seed: int = 0
+    learnt: float = 0.0
 
     def schedule(self) -> Schedule:
         """The learning rates."""
@@ -181,7 +183,13 @@ class Work:
             with progress(self._quiet) as display:
                 task = display.add_task("training", total=schedule.steps, completed=start, note="")
                 for record in train(
-                    device, self._data, self._inputs, schedule, seed=settings.seed, start=start
+                    device,
+                    self._data,
+                    self._inputs,
+                    schedule,
+                    seed=settings.seed,
+                    start=start,
+                    learnt=settings.learnt,
                 ):
                     log.write(record)
                     done = int(record["number"]) + 1

@@ -87,10 +87,15 @@ class CachedEngine:
         return self.suffix_engine.forward(prefix)
 
     def train(
-        self, prefix: bytes, label: int, lr: float, lr_head: float | None = None
+        self,
+        prefix: bytes,
+        label: int,
+        lr: float,
+        lr_head: float | None = None,
+        learnt: float = 0.0,
     ) -> StepResult:
         """One training step as `Engine.train`, on bytes of `prefix`."""
-        return self.suffix_engine.train(prefix, label, lr, lr_head)
+        return self.suffix_engine.train(prefix, label, lr, lr_head, learnt)
 
     @property
     def state(self) -> bytes:

@@ -52,6 +52,8 @@ class StepResult:
         predicted: class with the largest logit before the update.
         saturated: error elements that met a rail in this step.
         clamped: weights that met a rail in this step.
+        skipped: instructions of the backward pass that had nothing to do: the sample is learnt, or
+            all errors that they read are 0.
         step: steps since the state was made, this one included.
     """
 
@@ -60,6 +62,7 @@ class StepResult:
     predicted: int
     saturated: int
     clamped: int
+    skipped: int
     step: int
 
 
@@ -165,7 +168,12 @@ class Engine:
         return np.frombuffer(self._module.ffi.buffer(logits, size), "<f4").copy()
 
     def train(
-        self, sample: Sample, label: int, lr: float, lr_head: float | None = None
+        self,
+        sample: Sample,
+        label: int,
+        lr: float,
+        lr_head: float | None = None,
+        learnt: float = 0.0,
     ) -> StepResult:
         """One step of stochastic gradient descent. On an error the state stays as it was.
 
@@ -174,26 +182,34 @@ class Engine:
             label: class of the sample, from 0.
             lr: learning rate of convolutions; rounded to binary32.
             lr_head: learning rate of the classifier; `lr` where it is not given.
+            learnt: a sample with a smaller loss than this (binary32) changes nothing.
 
         Raises:
             InputError: the sample has not the image's size.
-            UsageError: label or a rate out of range, or the image trains nothing.
+            UsageError: label, a rate or `learnt` out of range, or the image trains nothing.
             DivergedError: a logit or an error is not finite.
         """
         self._put(sample)
         result = self._module.ffi.new("mct_step_result *")
         lr_head = lr if lr_head is None else lr_head
+        self._engine.learnt = learnt
         label = label if 0 <= label < 2**32 else 2**32 - 1
         self._check(
             self._module.lib.mct_engine_train(self._engine, label, lr, lr_head, result),
         )
         loss = float(np.array([result.loss_bits], np.uint32).view(np.float32)[0])
         return StepResult(
-            loss, result.loss_bits, result.predicted, result.saturated, result.clamped, result.step
+            loss,
+            result.loss_bits,
+            result.predicted,
+            result.saturated,
+            result.clamped,
+            result.skipped,
+            result.step,
         )
 
     def train_timed(
-        self, sample: Sample, label: int, lr: float, lr_head: float
+        self, sample: Sample, label: int, lr: float, lr_head: float, learnt: float = 0.0
     ) -> tuple[StepResult, int, int]:
         """As `train`, with the nanoseconds of the forward and of the backward pass."""
         ffi, lib = self._module.ffi, self._module.lib
@@ -202,7 +218,7 @@ class Engine:
         self._engine.hook = ffi.addressof(lib, "mcutrain_note_backward")
         began = int(lib.mcutrain_clock())
         try:
-            result = self.train(sample, label, lr, lr_head)
+            result = self.train(sample, label, lr, lr_head, learnt)
         finally:
             ended = int(lib.mcutrain_clock())
             self._engine.hook = ffi.NULL

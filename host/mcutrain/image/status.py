@@ -56,7 +56,7 @@ STATUSES: dict[int, Status] = {
         Status(-10, "MCT_ERR_ALIGNMENT", "the image or its memory is not 4-byte aligned"),
         Status(-11, "MCT_ERR_MEMORY", "the memory is too small for the image's state and arena"),
         Status(-12, "MCT_ERR_LABEL", "the label is not one of the image's classes"),
-        Status(-13, "MCT_ERR_RATE", "a learning rate is negative or not finite"),
+        Status(-13, "MCT_ERR_RATE", "a learning rate or loss limit is negative or not finite"),
         Status(-14, "MCT_ERR_NO_TRAINING", "the image holds a forward pass only"),
         Status(-15, "MCT_ERR_SAMPLE", "the sample is not complete, or too long"),
         Status(-20, "MCT_ERR_SIZE", "the image was cut or extended", "bytes"),
@@ -102,7 +102,7 @@ def status_error(
     if code in (-12, -13, -14):
         hints = {
             -12: "see its classes: mcutrain inspect",
-            -13: "give --rate a number >= 0",
+            -13: "give --rate and --learnt numbers >= 0",
             -14: "choose what trains (mcutrain plan), then: mcutrain pack",
         }
         return UsageError(status.text, where=where, hint=hints[code])

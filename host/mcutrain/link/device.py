@@ -78,7 +78,9 @@ class DeviceInfo:
 @dataclass(frozen=True)
 class StepResult:
     """One training step. step: steps of the state, this one included. loss: of the sample before
-    the update, loss_bits its binary32 pattern; ticks are those of DeviceInfo.counter."""
+    the update, loss_bits its binary32 pattern. skipped: instructions of the backward pass that had
+    nothing to do (the sample is learnt, or all errors that they read are 0). ticks are
+    those of DeviceInfo.counter."""
 
     step: int
     loss: float
@@ -86,6 +88,7 @@ class StepResult:
     predicted: int
     saturated: int
     clamped: int
+    skipped: int
     ticks_forward: int
     ticks_backward: int
 
@@ -133,6 +136,8 @@ class Stats:
     evals: int
     saturated: int
     clamped: int
+    skipped: int
+    learnt: int
     frames: int
     damaged: int
     stale: int
@@ -160,13 +165,17 @@ class Device(Protocol):
         """
         ...
 
-    def train_step(self, sample: bytes, label: int, lr: float, lr_head: float) -> StepResult:
+    def train_step(
+        self, sample: bytes, label: int, lr: float, lr_head: float, learnt: float = 0.0
+    ) -> StepResult:
         """One step at these rates. sample: the bytes of all inputs, one after the other.
+
+        A sample with a loss below `learnt` changes nothing but the count of steps.
 
         Raises:
             InputError: the sample has another size, or (DivergedError) a logit is not finite; the
                 state is what it was before.
-            UsageError: label or rate cannot be.
+            UsageError: label, a rate or `learnt` cannot be.
         """
         ...
 

@@ -163,9 +163,11 @@ class Session:
 
     # Samples and runs.
 
-    def train_step(self, sample: bytes, label: int, lr: float, lr_head: float) -> StepResult:
+    def train_step(
+        self, sample: bytes, label: int, lr: float, lr_head: float, learnt: float = 0.0
+    ) -> StepResult:
         """One step; see `Device`."""
-        return self._run_with(sample, lambda: self.step(label, lr, lr_head))
+        return self._run_with(sample, lambda: self.step(label, lr, lr_head, learnt=learnt))
 
     def predict(self, sample: bytes) -> Prediction:
         """One forward pass; see `Device`."""
@@ -196,7 +198,7 @@ class Session:
         self._request(wire.SAMPLE_MEMORY, offset=offset)
 
     def step(
-        self, label: int, lr: float, lr_head: float, flags: wire.RunFlag | int = 0
+        self, label: int, lr: float, lr_head: float, flags: int = 0, learnt: float = 0.0
     ) -> StepResult:
         """One training step with the sample in place; flags say what to record meanwhile.
 
@@ -212,11 +214,8 @@ class Session:
                 where=self._where,
                 why=f"it has the classes 0 to {classes - 1}",
             )
-        fields = numbers(
-            self._request(
-                wire.STEP, label=label, lr=bits(lr), lr_head=bits(lr_head), flags=int(flags)
-            )
-        )
+        rates = {"lr": bits(lr), "lr_head": bits(lr_head), "learnt": bits(learnt)}
+        fields = numbers(self._request(wire.STEP, label=label, **rates, flags=int(flags)))
         self._step = fields["step"]
         loss_bits = fields.pop("loss")
         loss = struct.unpack("<f", struct.pack("<I", loss_bits))[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import numpy as np
+
 from mcutrain.engine.cached import CachedEngine
 from mcutrain.errors import InternalError
 from mcutrain.link import Device, DeviceInfo, Prediction, Stats, StepResult
@@ -26,7 +28,8 @@ class CachedDevice:
     def __init__(self, behind: Device, image: bytes, where: str = "image") -> None:
         self._behind = behind
         self.engine = CachedEngine(image, where)
-        self._steps = self._evals = self._saturated = self._clamped = 0
+        self._steps = self._evals = 0
+        self._saturated = self._clamped = self._skipped = self._learnt = 0
 
     def open(self, image: bytes) -> DeviceInfo:
         """As `Device.open`; it must be the image given above."""
@@ -50,13 +53,19 @@ class CachedDevice:
                 hint="please report it; --no-cache trains without",
             )
 
-    def train_step(self, sample: bytes, label: int, lr: float, lr_head: float) -> StepResult:
+    def train_step(
+        self, sample: bytes, label: int, lr: float, lr_head: float, learnt: float = 0.0
+    ) -> StepResult:
         """As `Device.train_step`; sample: bytes of a prefix."""
-        r, forward, backward = self.engine.suffix_engine.train_timed(sample, label, lr, lr_head)
+        r, forward, backward = self.engine.suffix_engine.train_timed(
+            sample, label, lr, lr_head, learnt
+        )
         self._steps += 1
         self._saturated += r.saturated
         self._clamped += r.clamped
-        telemetry = (r.predicted, r.saturated, r.clamped)
+        self._skipped += r.skipped
+        self._learnt += int(r.loss < np.float32(learnt))
+        telemetry = (r.predicted, r.saturated, r.clamped, r.skipped)
         return StepResult(r.step, r.loss, r.loss_bits, *telemetry, forward, backward)
 
     def predict(self, sample: bytes) -> Prediction:
@@ -89,6 +98,8 @@ class CachedDevice:
             evals=self._evals,
             saturated=self._saturated,
             clamped=self._clamped,
+            skipped=self._skipped,
+            learnt=self._learnt,
         )
 
     def close(self) -> None:

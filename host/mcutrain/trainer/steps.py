@@ -76,6 +76,7 @@ def train(
     *,
     seed: int = 0,
     start: int = 0,
+    learnt: float = 0.0,
 ) -> Iterator[dict[str, Any]]:
     """Train step by step, on the views of the data in turn.
 
@@ -88,6 +89,7 @@ def train(
         schedule: rates and number of steps.
         seed: of the order.
         start: the first step.
+        learnt: samples with a smaller loss change nothing but the count of steps.
 
     Yields:
         A record of each step: its number from 0, sample, view, label, rate, seconds, and what the
@@ -99,7 +101,8 @@ def train(
         label = int(data.y[index])
         began = time.monotonic()
         sample = inputs(index, view)
-        result = device.train_step(sample, label, rate, rate * schedule.head_factor)
+        rates = rate, rate * schedule.head_factor
+        result = device.train_step(sample, label, *rates, learnt)
         yield {
             "kind": "step",
             "number": step,

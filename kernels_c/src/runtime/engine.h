@@ -116,6 +116,12 @@ int32_t mct_exponent_of(const mct_engine *e, const mct_image_tensor *error);
 void mct_set_exponent(mct_engine *e, const mct_image_tensor *error, int32_t exponent);
 
 /*
+ * Whether an error and that of a skip branch (NULL: none) are 0 everywhere; counts if so. All that
+ * follows from them is 0, too: this branch of the backward pass ends.
+ */
+int mct_no_error(mct_engine *e, const mct_image_tensor *e_y, const mct_image_tensor *skip);
+
+/*
  * What an operator that writes e_x needs: mask and key; an exponent from the predictor, not below
  * the floor (mct_exponent_floor, INT32_MIN for none).
  */

@@ -1,4 +1,6 @@
 /* Handlers of what makes an error tensor out of others. */
+#include <string.h>
+
 #include "engine.h"
 #include "mct_arith.h"
 #include "mct_kernels.h"
@@ -38,6 +40,25 @@ mct_error mct_begin_error(const mct_engine *e, const mct_image_tensor *e_x,
     return error;
 }
 
+/* As a rule the first bytes tell. */
+static int is_zero(const mct_engine *e, const mct_image_tensor *error)
+{
+    const int8_t *q = mct_operand(e, error);
+    for (uint32_t n = error == NULL ? 0 : error->bytes; n > 0; n--) {
+        if (*q++ != 0)
+            return 0;
+    }
+    return 1;
+}
+
+int mct_no_error(mct_engine *e, const mct_image_tensor *e_y, const mct_image_tensor *skip)
+{
+    if (!is_zero(e, e_y) || !is_zero(e, skip))
+        return 0;
+    e->skipped++;
+    return 1;
+}
+
 /* With the error of a skip branch, which may be absent. */
 static void add_skip(const mct_engine *e, mct_error *error, const mct_image_tensor *skip)
 {
@@ -57,6 +78,8 @@ void mct_end_error(mct_engine *e, const mct_image_tensor *e_x, int32_t exponent,
 mct_status mct_run_conv2d_dx(mct_engine *e, const mct_image_instruction *in)
 {
     const mct_image_tensor *e_x = mct_slot(&e->image, in, MCT_CONV2D_DX_E_X);
+    const mct_image_tensor *e_y = mct_slot(&e->image, in, MCT_CONV2D_DX_E_Y);
+    const mct_image_tensor *skip = mct_slot(&e->image, in, MCT_CONV2D_DX_SKIP);
     const int8_t *read = mct_in(e, in, MCT_CONV2D_DX_E_Y);
     int8_t *written = mct_out(e, in, MCT_CONV2D_DX_E_X);
     mct_error_stats stats = {0, 0};
@@ -66,15 +89,17 @@ mct_status mct_run_conv2d_dx(mct_engine *e, const mct_image_instruction *in)
         .mant = mct_in(e, in, MCT_CONV2D_DX_MANT),
         .exp = mct_in(e, in, MCT_CONV2D_DX_EXP),
         .f = (uint8_t)in->params[MCT_CONV2D_DX_P_F],
-        .e_y = mct_exponent_of(e, mct_slot(&e->image, in, MCT_CONV2D_DX_E_Y)),
+        .e_y = mct_exponent_of(e, e_y),
         .scratch = mct_scratch_of(e, in, MCT_CONV2D_DX_SCRATCH),
     };
     mct_decode_conv(&p.conv, &e->image, e->state, in, &mct_conv2d_dx_slots);
     floor = mct_exponent_floor(p.mant, p.exp, p.conv.groups, p.f, p.e_y);
     p.error = mct_begin_error(e, e_x, mct_slot(&e->image, in, MCT_CONV2D_DX_MASK),
                               in->params[MCT_CONV2D_DX_P_RNG], floor);
-    add_skip(e, &p.error, mct_slot(&e->image, in, MCT_CONV2D_DX_SKIP));
-    if (read == written)
+    add_skip(e, &p.error, skip);
+    if (mct_no_error(e, e_y, skip))
+        memset(written, 0, e_x->bytes);
+    else if (read == written)
         mct_depthwise_dx_inplace_s8(&p, written, mct_out(e, in, MCT_CONV2D_DX_SCRATCH), &stats);
     else
         mct_conv2d_dx_s8(&p, read, written, &stats);
@@ -103,15 +128,20 @@ static int32_t pool_floor(const mct_pool_dx *p)
 mct_status mct_run_avgpool_dx(mct_engine *e, const mct_image_instruction *in)
 {
     const mct_image_tensor *e_x = mct_slot(&e->image, in, MCT_AVGPOOL_DX_E_X);
+    const mct_image_tensor *e_y = mct_slot(&e->image, in, MCT_AVGPOOL_DX_E_Y);
+    const mct_image_tensor *skip = mct_slot(&e->image, in, MCT_AVGPOOL_DX_SKIP);
+    int8_t *written = mct_out(e, in, MCT_AVGPOOL_DX_E_X);
     mct_error_stats stats = {0, 0};
-    mct_pool_dx p = pool_of(e, in, e_x, mct_slot(&e->image, in, MCT_AVGPOOL_DX_E_Y));
+    mct_pool_dx p = pool_of(e, in, e_x, e_y);
     p.mant = in->params[MCT_AVGPOOL_DX_P_MANT];
     p.exp = (int8_t)in->params[MCT_AVGPOOL_DX_P_EXP];
     p.error = mct_begin_error(e, e_x, mct_slot(&e->image, in, MCT_AVGPOOL_DX_MASK),
                               in->params[MCT_AVGPOOL_DX_P_RNG], pool_floor(&p));
-    add_skip(e, &p.error, mct_slot(&e->image, in, MCT_AVGPOOL_DX_SKIP));
-    mct_avgpool_dx_s8(&p, mct_in(e, in, MCT_AVGPOOL_DX_E_Y), mct_out(e, in, MCT_AVGPOOL_DX_E_X),
-                      &stats);
+    add_skip(e, &p.error, skip);
+    if (mct_no_error(e, e_y, skip))
+        memset(written, 0, e_x->bytes);
+    else
+        mct_avgpool_dx_s8(&p, mct_in(e, in, MCT_AVGPOOL_DX_E_Y), written, &stats);
     mct_end_error(e, e_x, p.error.e_out, &stats);
     return MCT_OK;
 }
@@ -119,15 +149,21 @@ mct_status mct_run_avgpool_dx(mct_engine *e, const mct_image_instruction *in)
 mct_status mct_run_maxpool_dx(mct_engine *e, const mct_image_instruction *in)
 {
     const mct_image_tensor *e_x = mct_slot(&e->image, in, MCT_MAXPOOL_DX_E_X);
+    const mct_image_tensor *e_y = mct_slot(&e->image, in, MCT_MAXPOOL_DX_E_Y);
+    const mct_image_tensor *skip = mct_slot(&e->image, in, MCT_MAXPOOL_DX_SKIP);
+    int8_t *written = mct_out(e, in, MCT_MAXPOOL_DX_E_X);
     mct_error_stats stats = {0, 0};
-    mct_pool_dx p = pool_of(e, in, e_x, mct_slot(&e->image, in, MCT_MAXPOOL_DX_E_Y));
+    mct_pool_dx p = pool_of(e, in, e_x, e_y);
     p.mant = 1 << 30; /* 1 = 2^30 * 2^-30 */
     p.exp = 30;
     p.error = mct_begin_error(e, e_x, mct_slot(&e->image, in, MCT_MAXPOOL_DX_MASK),
                               in->params[MCT_MAXPOOL_DX_P_RNG], pool_floor(&p));
-    add_skip(e, &p.error, mct_slot(&e->image, in, MCT_MAXPOOL_DX_SKIP));
-    mct_maxpool_dx_s8(&p, mct_in(e, in, MCT_MAXPOOL_DX_E_Y), mct_in(e, in, MCT_MAXPOOL_DX_INDEX),
-                      mct_out(e, in, MCT_MAXPOOL_DX_E_X), &stats);
+    add_skip(e, &p.error, skip);
+    if (mct_no_error(e, e_y, skip))
+        memset(written, 0, e_x->bytes);
+    else
+        mct_maxpool_dx_s8(&p, mct_in(e, in, MCT_MAXPOOL_DX_E_Y),
+                          mct_in(e, in, MCT_MAXPOOL_DX_INDEX), written, &stats);
     mct_end_error(e, e_x, p.error.e_out, &stats);
     return MCT_OK;
 }

@@ -30,6 +30,8 @@ mct_status mct_run_conv2d_dw(mct_engine *e, const mct_image_instruction *in)
                 .key = mct_key(e, in->params[MCT_CONV2D_DW_P_RNG]),
             },
     };
+    if (mct_no_error(e, e_y, NULL))
+        return MCT_OK;
     mct_conv2d_dw_s8(&p, mct_in(e, in, MCT_CONV2D_DW_E_Y), mct_in(e, in, MCT_CONV2D_DW_X),
                      mct_out(e, in, MCT_CONV2D_DW_W), mct_out(e, in, MCT_CONV2D_DW_FRAC),
                      mct_out(e, in, MCT_CONV2D_DW_BIAS), &stats);
@@ -53,6 +55,8 @@ mct_status mct_run_conv2d_db(mct_engine *e, const mct_image_instruction *in)
                 .key = mct_key(e, in->params[MCT_CONV2D_DB_P_RNG]),
             },
     };
+    if (mct_no_error(e, e_y, NULL))
+        return MCT_OK;
     mct_conv2d_db_s8(&p, mct_in(e, in, MCT_CONV2D_DB_E_Y), mct_out(e, in, MCT_CONV2D_DB_BIAS));
     return MCT_OK;
 }

@@ -33,12 +33,15 @@ class StepResult:
         predicted: class, before the update.
         saturated: error elements beyond a rail.
         clamped: weights that a rail kept from moving as far as they should.
+        skipped: instructions of the backward pass that need not run: the sample is learnt, or all
+            errors that they read are 0. Of the latter, this machine runs all the same.
     """
 
     loss: np.float32
     predicted: int
     saturated: int
     clamped: int
+    skipped: int
 
 
 class Machine:
@@ -90,15 +93,23 @@ class Machine:
             InputError: the sample has another size, or a logit is not finite.
         """
         self._fill(sample)
-        self._run(self.program.instrs[: self.program.forward])
+        self.crcs_per_instruction = []
+        self._run(0, self.program.forward)
         logits = self.memory.array(self.program.logits).reshape(-1).copy()
         refuse_not_finite(self.program.instrs[self.program.forward - 1].layer, logits, "an output")
         return logits
 
     def train(
-        self, sample: bytes | Array, label: int, lr: float, lr_head: float | None = None
+        self,
+        sample: bytes | Array,
+        label: int,
+        lr: float,
+        lr_head: float | None = None,
+        learnt: float = 0.0,
     ) -> StepResult:
         """One training step; `lr_head` is `lr` where it is not given.
+
+        Only the step counter changes where the loss is below `learnt`.
 
         Raises:
             InputError: a sample of another size, a label that is no class, a rate that is negative
@@ -113,13 +124,20 @@ class Machine:
         run = self.runtime
         run.label, run.lr, run.lr_head = label, lr, lr_head
         run.seed, run.step = int(self._rng[0]), int(self._rng[1])
-        run.saturated = run.clamped = 0
+        run.saturated = run.clamped = run.skipped = 0
         run.unrounded.clear()
         run.gradients.clear()
         self._fill(sample)
-        self._run(self.program.instrs)
+        first = self.program.forward + 1  # behind the loss
+        self.crcs_per_instruction = []
+        self._run(0, first)
+        if run.loss < np.float32(learnt):
+            run.skipped = len(self.program.instrs) - first
+            self.crcs_per_instruction += [None] * run.skipped
+        else:
+            self._run(first, len(self.program.instrs))
         self._rng[1] = (run.step + 1) & 0xFFFFFFFF
-        return StepResult(run.loss, run.predicted, run.saturated, run.clamped)
+        return StepResult(run.loss, run.predicted, run.saturated, run.clamped, run.skipped)
 
     def _fill(self, sample: bytes | Array) -> None:
         data = np.frombuffer(sample if isinstance(sample, bytes) else sample.tobytes(), np.int8)
@@ -133,9 +151,9 @@ class Machine:
         for x in inputs:
             x[:], data = data[: x.size], data[x.size :]
 
-    def _run(self, instrs: tuple[Instr, ...]) -> None:
-        self.crcs_per_instruction = []
-        for index, instr in enumerate(instrs):
+    def _run(self, first: int, end: int) -> None:
+        for index, instr in enumerate(self.program.instrs[first:end], first):
+            self.runtime.skipped += self._has_no_error(instr)
             REFERENCE[instr.op](instr, self.memory, self.runtime)
             # An executor keeps only some rows of a ring: there is nothing to compare.
             whole = [n for n in instr.results() if self.program.values[n].rows is None]
@@ -143,6 +161,13 @@ class Machine:
             self.crcs_per_instruction.append(self._crc(instr, written))
             if self.trace is not None and instr.op != "segment":
                 self.trace(index, instr, written)
+
+    def _has_no_error(self, instr: Instr) -> bool:
+        """Whether an instruction of the backward pass makes zeros of zeros, or steps of 0."""
+        if "e_y" not in instr.operands:
+            return False
+        read = [slot for slot in ("e_y", "skip") if slot in instr.operands]
+        return not any(self.memory.read(instr, slot).any() for slot in read)
 
     def _bytes(self, name: str) -> bytes:
         """Contents of a value; what follows its last bit or nibble is not part of them."""

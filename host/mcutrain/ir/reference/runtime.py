@@ -114,6 +114,7 @@ class Runtime:
     predicted: int = 0
     saturated: int = 0
     clamped: int = 0
+    skipped: int = 0
     unrounded: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     gradients: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
 

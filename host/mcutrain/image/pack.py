@@ -37,7 +37,7 @@ def pack(compiled: CompiledProgram, tool: str = f"mcutrain {__version__}") -> by
         "program_offset": b"".join(_instruction(i, index, layers) for i in program.instrs),
         "constants_offset": _contents(compiled, CONST, compiled.const_bytes),
         "initial_offset": _runs(_contents(compiled, STATE, compiled.state_bytes)),
-        "metadata_offset": zlib.compress(_metadata(compiled, layers, tool), 9),
+        "metadata_offset": _compressed(_metadata(compiled, layers, tool)),
     }
     offsets: dict[str, int] = {}
     body = b""
@@ -176,6 +176,12 @@ def _equal_bytes(data: bytes) -> Iterator[tuple[bytes, int, int]]:
             start = at
     if start < at:
         yield data[start:at], 0, 0
+
+
+def _compressed(text: bytes) -> bytes:
+    """With a window of 1 KB, so that a device has room to unpack it."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, 10, 9)
+    return packer.compress(text) + packer.flush()
 
 
 def _metadata(compiled: CompiledProgram, layers: list[str], tool: str) -> bytes:

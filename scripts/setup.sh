@@ -177,3 +177,7 @@ fi
 prepare_system
 check_system
 prepare_venv
+
+if [ "$profile" = test ]; then
+    scripts/micropython.sh || say "going on: tests of the MicroPython module will be skipped"
+fi

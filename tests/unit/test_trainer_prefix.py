@@ -18,16 +18,7 @@ from mcutrain.engine import CachedEngine, Engine
 from mcutrain.errors import InputError
 from mcutrain.image.pack import pack
 from mcutrain.plan.scheme import resolve_scheme
-from mcutrain.trainer import (
-    HostRun,
-    PrefixCache,
-    Schedule,
-    encoder,
-    evaluate_parallel,
-    inputs_of,
-    order_of,
-    visits,
-)
+from mcutrain.trainer import HostRun, PrefixCache, Schedule, encoder, order_of, visits
 
 
 def pixels(count: int = 12, views: int = 3) -> Dataset:
@@ -146,42 +137,3 @@ def test_a_run_from_the_cache_ends_with_the_bytes_of_one_without(image: bytes) -
     assert engine.state == plain.state
     run.train(schedule, seed=4)
     assert engine.state != plain.state
-
-
-@pytest.mark.parametrize("jobs", [1, 3])
-def test_evaluation_on_several_threads_is_that_of_one(image: bytes, jobs: int) -> None:
-    data = pixels(30, 1)
-    engine = CachedEngine(image)
-    cache = PrefixCache(engine, data)
-    run = HostRun(engine, cache)
-    run.train(Schedule(0.05, 60))
-    expected = run.evaluate(cache)
-    inputs = inputs_of(data, encoder(engine.image, data))
-    *_, (done, result) = evaluate_parallel(engine, data, inputs, jobs)
-    assert done == result.total == 30
-    assert np.array_equal(result.confusion, expected.confusion)
-    assert 0 < result.correct < 30
-
-
-def test_filling_may_be_left_and_taken_up_again(image: bytes) -> None:
-    engine, data = CachedEngine(image), pixels()
-    cache = PrefixCache(engine, data)
-    going = cache.filling(2)
-    assert next(going) == (1, 36)
-    going.close()
-    whole = PrefixCache(engine, data).array()
-    assert np.array_equal(cache.array(), whole)
-    assert list(cache.filling(2)) == []
-
-
-def test_an_image_that_cannot_be_read_ends_the_filling(
-    image: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = PrefixCache(CachedEngine(image), pixels())
-
-    def broken(self: Dataset, index: int, view: int = 0) -> np.ndarray:
-        raise InputError("cannot read the image", where=f"image {index}")
-
-    monkeypatch.setattr(Dataset, "sample", broken)
-    with pytest.raises(InputError, match="cannot read"):
-        cache.fill(2)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,18 +23,12 @@ from mcutrain.cli.common import (
     show,
     table,
 )
-from mcutrain.engine import CachedEngine
-from mcutrain.errors import InputError, UsageError
+from mcutrain.data import Dataset
+from mcutrain.errors import InputError
 from mcutrain.image.unpack import Image, unpack
+from mcutrain.link import Device
 from mcutrain.report.log import IMAGE, Run
-from mcutrain.trainer import (
-    Checkpoint,
-    Evaluation,
-    encoder,
-    evaluate,
-    evaluate_parallel,
-    inputs_of,
-)
+from mcutrain.trainer import Checkpoint, Evaluation, Inputs, encoder, evaluate, inputs_of
 
 
 def run(
@@ -46,17 +39,12 @@ def run(
     state: Annotated[
         Path | None, typer.Option(help="A trained state: a file, or the folder of a run.")
     ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Threads; host only. Without: one a core.")
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate an image on a device, with its initial or with a trained state.
 
     Example: mcutrain eval demo.mcti --data fashion-mnist:test?count=300 --state run
     """
-    if jobs is not None and device != "host":
-        raise UsageError("a device evaluates one sample at a time", where="--jobs")
     content = read_bytes(image, "image")
     unpacked = unpack(content, str(image))
     samples = mcutrain.data.open(data)
@@ -66,13 +54,7 @@ def run(
         session.open(content)
         if trained is not None:
             session.write_state(trained)
-        if device == "host":
-            engine = CachedEngine(content, str(image))
-            engine.state = session.read_state()
-            going = evaluate_parallel(engine, samples, inputs, jobs or os.cpu_count() or 1)
-        else:
-            going = evaluate(session, samples, inputs)
-        result = run_evaluation(going, len(samples), "evaluating", as_json)
+        result = run_evaluation(session, samples, inputs, "evaluating", as_json)
     assert result is not None  # nothing can stop it half-way
     names = list(unpacked.metadata["classes"])
     show(as_json, result.to_dict() | {"classes": names}, lambda: _draw(result, names))
@@ -119,17 +101,18 @@ def check_state(state: bytes, image: Image, where: str) -> None:
 
 
 def run_evaluation(
-    going: Iterator[tuple[int, Evaluation]],
-    count: int,
+    device: Device,
+    data: Dataset,
+    inputs: Inputs,
     title: str,
     quiet: bool,
     stop: Callable[[], bool] = lambda: False,
 ) -> Evaluation | None:
-    """Go through an evaluation under a progress bar; None if `stop` became true on the way."""
+    """Evaluate under a progress bar; None if `stop` became true on the way."""
     result = None
     with progress(quiet) as display:
-        task = display.add_task(title, total=count, note="")
-        for done, result in going:
+        task = display.add_task(title, total=len(data), note="")
+        for done, result in evaluate(device, data, inputs):
             if stop():
                 return None
             display.update(task, completed=done, note=f"{result.accuracy:.1%}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import time
 from collections.abc import Mapping
@@ -30,7 +29,6 @@ from mcutrain.trainer import (
     PrefixCache,
     Schedule,
     encoder,
-    evaluate,
     inputs_of,
     train,
 )
@@ -164,10 +162,10 @@ class Work:
         if self._test is None or name in self._info:
             return
         data, inputs = self._test
-        self._prepare(inputs, "test samples")
         title = f"accuracy {name}"
-        going = evaluate(device, data, inputs)
-        result = run_evaluation(going, len(data), title, self._quiet, lambda: self._stopper.wanted)
+        result = run_evaluation(
+            device, data, inputs, title, self._quiet, lambda: self._stopper.wanted
+        )
         if result is None:
             raise self._stopped()
         self._info[name] = result.to_dict()
@@ -178,8 +176,6 @@ class Work:
         if isinstance(device, CachedDevice) and start < schedule.steps:
             sample, label = self._encode(self._data.sample(0)), int(self._data.y[0])
             device.check(sample, label, schedule.at(start))
-            if schedule.steps - start >= len(self._data) * self._data.views:  # all will be needed
-                self._prepare(self._inputs, "samples")
         log = LogWriter(self._out / LOG, start)
         done, saved_at = start, time.monotonic()
         bar = _Bar()
@@ -206,17 +202,6 @@ class Work:
         finally:
             log.close()
         Checkpoint(done, device.read_state()).save(self._out)
-
-    def _prepare(self, inputs: Inputs, title: str) -> None:
-        """On all cores, what would else be computed one by one when it is first needed."""
-        if not isinstance(inputs, PrefixCache):
-            return
-        with progress(self._quiet) as display:
-            task = display.add_task(f"preparing {title}", total=None, note="", visible=False)
-            for done, total in inputs.filling(os.cpu_count() or 1):
-                display.update(task, completed=done, total=total, visible=True)
-                if self._stopper.wanted:
-                    raise self._stopped()
 
     def _stopped(self) -> InterruptedRunError:
         return InterruptedRunError(

@@ -10,7 +10,6 @@ from mcutrain.trainer.calibrate import calibrated
 from mcutrain.trainer.checkpoint import Checkpoint
 from mcutrain.trainer.encode import Encode, encoder, shape_hint
 from mcutrain.trainer.host_run import HostRun
-from mcutrain.trainer.parallel import evaluate_parallel
 from mcutrain.trainer.prefix import CACHE_BYTES, PrefixCache
 from mcutrain.trainer.schedule import MAX_STEPS, Schedule, order_of, visits
 from mcutrain.trainer.steps import Evaluation, Inputs, evaluate, inputs_of, train
@@ -29,7 +28,6 @@ __all__ = [
     "calibrated",
     "encoder",
     "evaluate",
-    "evaluate_parallel",
     "inputs_of",
     "order_of",
     "shape_hint",

@@ -6,7 +6,6 @@ The bytes are what `mcutrain.engine.CachedEngine` takes instead of a sample.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -85,11 +84,6 @@ class PrefixCache:
 
     def fill(self, jobs: int = 1) -> None:
         """Compute all that is not there yet and fits, on `jobs` threads."""
-        for _ in self.filling(jobs):
-            pass
-
-    def filling(self, jobs: int = 1) -> Iterator[tuple[int, int]]:
-        """As `fill`; yields how many are done, and of how many. It may be left at any time."""
         views = self.data.views
         missing = np.flatnonzero(self._slots < 0)[: len(self._kept) - self._used]
         engines = threading.local()
@@ -100,12 +94,9 @@ class PrefixCache:
                 engines.mine = self._engine.another_whole()
             self._keep(index, view, self._make(index, view, engines.mine))
 
-        pool = ThreadPoolExecutor(jobs)
-        try:
-            for done, _ in enumerate(pool.map(compute, missing.tolist()), 1):
-                yield done, len(missing)
-        finally:
-            pool.shutdown(cancel_futures=True)
+        with ThreadPoolExecutor(jobs) as pool:
+            for _ in pool.map(compute, missing.tolist()):
+                pass  # a failure is raised here
 
     def array(self) -> Kept:
         """All of them, (samples, views, bytes), computed where they are not there yet.

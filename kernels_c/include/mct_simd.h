@@ -14,7 +14,7 @@
 
 #include "mct_types.h"
 
-#define MCT_SIMD_SUMS 16
+#define MCT_SIMD_BIASES 16
 
 typedef struct {
     const char *name;
@@ -30,8 +30,9 @@ typedef struct {
     /* as mct_add_s8, always */
     void (*add)(const mct_add *p, const int8_t *a, const int8_t *b, int8_t *y, uint8_t *mask,
                 uint32_t mask_bit);
-    /* sums[j] of e[pixel * c + j] over the pixels */
-    void (*sums)(const int8_t *e, uint32_t pixels, uint32_t c, int32_t sums[MCT_SIMD_SUMS]);
+    /* steps of biases o to o + 15, o even, from errors e (pixels, c), of which e[0] is o's */
+    void (*bias_steps)(const mct_update *u, uint32_t o, const int8_t *e, uint32_t pixels,
+                       uint32_t c, int32_t steps[MCT_SIMD_BIASES]);
     /* a sum of one error: n elements, masked */
     void (*error_copy)(const mct_error *error, const int8_t *e, uint32_t n, int8_t *e_x,
                        mct_error_stats *stats);

@@ -14,7 +14,11 @@ typedef struct {
 int mct_simd_select(const char *name)
 {
 #if defined(__x86_64__)
-    const variant variants[] = {{&mct_simd_avx2, __builtin_cpu_supports("avx2")}, {NULL, 1}};
+    const variant variants[] = {{&mct_simd_avx512, __builtin_cpu_supports("avx512vnni") &&
+                                                       __builtin_cpu_supports("avx512bw") &&
+                                                       __builtin_cpu_supports("avx512vl")},
+                                {&mct_simd_avx2, __builtin_cpu_supports("avx2")},
+                                {NULL, 1}};
 #elif defined(__aarch64__)
     const variant variants[] = {{&mct_simd_neon, 1}, {NULL, 1}};
 #else

@@ -1,7 +1,7 @@
 /* Compiled with the flags of host/mcutrain/engine/build.py for this file. */
 #if defined(__x86_64__)
 
-#include "mct_v16_avx2.h"
+#include "mct_v64_avx2.h"
 
 #include "mct_simd_kernels.h"
 

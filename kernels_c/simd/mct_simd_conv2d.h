@@ -5,54 +5,49 @@
 #include "mct_simd_weights.h"
 #include "mct_window.h"
 
-#define MCT_A_MAX    32768u /* int16 of windows */
+#define MCT_A_MAX    32768u /* elements of windows */
 #define MCT_ROWS_MAX 256u   /* pixels at a time */
+#define MCT_LINES    16384u /* elements of input rows with their padding */
+#define MCT_CHUNK    16u    /* elements copied at once, perhaps behind the end of what is wanted */
 
+/* Rows of `steps` times `taps` elements, `rows` rows at a time. */
 typedef struct {
-    int16_t a[MCT_A_MAX] __attribute__((aligned(64)));
-    int16_t b[MCT_B_MAX] __attribute__((aligned(64)));
-    int32_t c[MCT_ROWS_MAX * MCT_BLOCK] __attribute__((aligned(64)));
-} mct_matrices;
-
-/* Windows of k elements, in rows of `pairs` pairs, `rows` at a time. */
-typedef struct {
-    uint32_t k, pairs, rows;
-    int all; /* b holds all blocks of columns at once */
+    uint32_t steps, lda, rows;
+    int all; /* there is room for all blocks of columns at once */
 } mct_tiling;
 
 /* How to multiply matrices whose a has k columns and whose b has `columns`; 0 if not at all. */
-static int mct_tiling_of(mct_tiling *t, uint32_t k, uint32_t columns)
+static int mct_tiling_of(mct_tiling *t, uint32_t k, uint32_t taps, uint32_t columns)
 {
     uint32_t blocks = (columns + MCT_BLOCK - 1) / MCT_BLOCK;
-    t->k = k;
-    t->pairs = (k + 1) / 2;
-    if (k > MCT_ROOM_MAX || 2 * MCT_BLOCK * t->pairs > MCT_B_MAX)
+    t->steps = (k + taps - 1) / taps;
+    t->lda = t->steps * taps;
+    if (k > MCT_ROOM_MAX || MCT_BLOCK * t->lda > MCT_B_MAX)
         return 0;
-    t->rows = MCT_A_MAX / (2 * t->pairs);
+    t->rows = MCT_A_MAX / t->lda;
     if (t->rows > MCT_ROWS_MAX)
         t->rows = MCT_ROWS_MAX;
     t->rows -= t->rows % MCT_V_ROWS;
-    t->all = blocks * 2 * MCT_BLOCK * t->pairs <= MCT_B_MAX;
+    t->all = blocks * MCT_BLOCK * t->lda <= MCT_B_MAX;
     return t->rows > 0;
 }
 
-static inline int16_t *mct_widen_to(int16_t *to, const int8_t *x, uint32_t n)
+static inline mct_x *mct_offset_to(mct_x *to, const int8_t *x, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        to[i] = x[i];
+        to[i] = (mct_x)(x[i] + MCT_V_OFFSET);
     return to + n;
 }
 
-static inline int16_t *mct_fill_to(int16_t *to, int16_t z, uint32_t n)
+static inline mct_x *mct_fill_to(mct_x *to, int8_t z, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        to[i] = z;
+        to[i] = (mct_x)(z + MCT_V_OFFSET);
     return to + n;
 }
 
 /* The window at input row iy, column ix; taps outside read z_x. */
-static void mct_window_to(const mct_conv2d *p, const mct_rows *x, int32_t iy, int32_t ix,
-                          int16_t *to)
+static void mct_window_to(const mct_conv2d *p, const mct_rows *x, int32_t iy, int32_t ix, mct_x *to)
 {
     const mct_conv *conv = &p->conv;
     const mct_window *k = &conv->win;
@@ -63,39 +58,120 @@ static void mct_window_to(const mct_conv2d *p, const mct_rows *x, int32_t iy, in
     to = mct_fill_to(to, p->z_x, (uint32_t)ty.first * row);
     for (int32_t y = ty.first; y < ty.end; y++) {
         to = mct_fill_to(to, p->z_x, left);
-        to = mct_widen_to(to, mct_row(x, iy + y) + (ix + tx.first) * (int32_t)c, n);
+        to = mct_offset_to(to, mct_row(x, iy + y) + (ix + tx.first) * (int32_t)c, n);
         to = mct_fill_to(to, p->z_x, row - left - n);
     }
     to = mct_fill_to(to, p->z_x, (uint32_t)(k->kh - ty.end) * row);
-    if (k->kh * row % 2 != 0) /* the last pair */
-        *to = 0;
+    if (k->kh * row % MCT_V_TAPS != 0)
+        mct_fill_to(to, 0, MCT_V_TAPS - k->kh * row % MCT_V_TAPS);
 }
 
-/* Whether windows are pixels, in whole pairs, one behind the other as they lie in memory. */
+/* Whether windows are pixels, in whole steps, one behind the other as they lie in memory. */
 static int mct_is_plain(const mct_conv *conv)
 {
     const mct_window *k = &conv->win;
-    return k->kh * k->kw * k->sh * k->sw == 1 && k->pt + k->pl == 0 && conv->x.c % 2 == 0 &&
-           conv->x.w == conv->y.w && conv->x.h == conv->y.h;
+    return k->kh * k->kw * k->sh * k->sw == 1 && k->pt + k->pl == 0 &&
+           conv->x.c % MCT_V_TAPS == 0 && conv->x.w == conv->y.w && conv->x.h == conv->y.h;
 }
 
-/* Windows of n pixels, the first of them number `pixel` of the output rows from oy on. */
-static void mct_windows_to(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t pixel,
-                           uint32_t n, const mct_tiling *t, int16_t *a)
+/* Elements of an input row with all padding that windows read. */
+static uint32_t mct_line_size(const mct_conv *conv)
+{
+    return ((conv->y.w - 1u) * conv->win.sw + conv->win.kw) * conv->x.c;
+}
+
+/* The input rows under output row `row`, padded, one behind the other. */
+static void mct_lines_of(const mct_conv2d *p, const mct_rows *x, uint32_t row, mct_x *lines)
 {
     const mct_conv *conv = &p->conv;
     const mct_window *k = &conv->win;
+    uint32_t size = mct_line_size(conv), left = k->pl * (uint32_t)conv->x.c, n;
+    n = (uint32_t)conv->x.w * conv->x.c;
+    n = n < size - left ? n : size - left;
+    for (uint32_t ky = 0; ky < k->kh; ky++) {
+        int32_t iy = (int32_t)(row * k->sh + ky) - k->pt;
+        if (iy < 0 || iy >= conv->x.h) {
+            lines = mct_fill_to(lines, p->z_x, size);
+            continue;
+        }
+        lines = mct_fill_to(lines, p->z_x, left);
+        lines = mct_offset_to(lines, mct_row(x, iy), n);
+        lines = mct_fill_to(lines, p->z_x, size - left - n);
+    }
+}
+
+/* n windows of one output row, from ox on: from its lines, which MCT_CHUNK elements follow. */
+static mct_x *mct_windows_of(const mct_conv *conv, const mct_x *lines, uint32_t ox, uint32_t n,
+                             uint32_t lda, mct_x *a)
+{
+    const mct_window *k = &conv->win;
+    uint32_t size = mct_line_size(conv), row = k->kw * (uint32_t)conv->x.c;
+    lines += ox * k->sw * conv->x.c;
+    for (; n > 0; n--, a += lda, lines += k->sw * (uint32_t)conv->x.c) {
+        mct_x *to = a;
+        for (uint32_t ky = 0; ky < k->kh; ky++, to += row) {
+            for (uint32_t i = 0; i < row; i += MCT_CHUNK)
+                memcpy(to + i, lines + ky * size + i, MCT_CHUNK * sizeof *to);
+        }
+    }
+    return a;
+}
+
+/*
+ * Windows of n pixels, the first of them number `pixel` of the output rows from oy on. MCT_CHUNK
+ * elements follow them.
+ */
+static void mct_windows_to(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t pixel,
+                           uint32_t n, uint32_t lda, mct_x *a)
+{
+    const mct_conv *conv = &p->conv;
+    const mct_window *k = &conv->win;
+    mct_x lines[MCT_LINES + MCT_CHUNK];
     uint32_t row = oy + pixel / conv->y.w, ox = pixel % conv->y.w, run;
-    int plain = mct_is_plain(conv);
+    int plain = mct_is_plain(conv), fit = k->kh * mct_line_size(conv) <= MCT_LINES;
     for (; n > 0; n -= run, row++, ox = 0) {
         run = conv->y.w - ox < n ? conv->y.w - ox : n;
         if (plain) {
-            a = mct_widen_to(a, mct_row(x, (int32_t)row) + ox * t->k, run * t->k);
-            continue;
+            a = mct_offset_to(a, mct_row(x, (int32_t)row) + ox * lda, run * lda);
+        } else if (fit) {
+            mct_lines_of(p, x, row, lines);
+            a = mct_windows_of(conv, lines, ox, run, lda, a);
+        } else {
+            for (uint32_t i = ox; i < ox + run; i++, a += lda)
+                mct_window_to(p, x, (int32_t)(row * k->sh) - k->pt, (int32_t)(i * k->sw) - k->pl,
+                              a);
         }
-        for (uint32_t i = 0; i < run; i++, a += 2 * t->pairs)
-            mct_window_to(p, x, (int32_t)(row * k->sh) - k->pt, (int32_t)((ox + i) * k->sw) - k->pl,
-                          a);
+    }
+}
+
+/* acc[r] += the products of window r and the weights b, for n windows; n is a constant. */
+static inline void mct_conv_sums(mct_v16 *acc, uint32_t n, const mct_x *a, uint32_t lda,
+                                 const mct_w *b)
+{
+    for (uint32_t k = 0; k < lda; k += MCT_V_TAPS, b += MCT_V_TAPS * MCT_BLOCK) {
+        mct_v16 w = mct_v_taps(b);
+        for (uint32_t r = 0; r < n; r++)
+            acc[r] = mct_v_dot_taps(acc[r], mct_v_taps_of(a + r * lda + k), w);
+    }
+}
+
+/* A block of channels of n pixels. */
+static void mct_make_outputs(const mct_outputs *out, const mct_x *a, uint32_t n, uint32_t lda,
+                             const mct_w *b, int8_t *y, uint8_t *mask, uint32_t bit)
+{
+    const mct_outputs o = *out;
+    mct_v16 acc[MCT_V_ROWS];
+    for (; n >= MCT_V_ROWS; n -= MCT_V_ROWS, a += MCT_V_ROWS * lda) {
+        for (uint32_t r = 0; r < MCT_V_ROWS; r++)
+            acc[r] = o.start;
+        mct_conv_sums(acc, MCT_V_ROWS, a, lda, b);
+        for (uint32_t r = 0; r < MCT_V_ROWS; r++, y += o.c, bit += o.c)
+            mct_put_output(&o, acc[r], y, mask, bit);
+    }
+    for (; n > 0; n--, a += lda, y += o.c, bit += o.c) {
+        acc[0] = o.start;
+        mct_conv_sums(acc, 1, a, lda, b);
+        mct_put_output(&o, acc[0], y, mask, bit);
     }
 }
 
@@ -104,21 +180,21 @@ static int mct_conv2d_dense(const mct_conv2d *p, const mct_rows *x, uint32_t oy,
 {
     const mct_conv *conv = &p->conv;
     uint32_t c = conv->y.c, pixels = rows * conv->y.w, bit = oy * conv->y.w * c, n;
-    mct_matrices m;
+    uint32_t k = (uint32_t)conv->win.kh * conv->win.kw * conv->x.c;
+    mct_x a[MCT_A_MAX + MCT_CHUNK] __attribute__((aligned(64)));
+    mct_w b[MCT_B_MAX] __attribute__((aligned(64)));
     mct_tiling t;
-    if (conv->groups != 1 ||
-        !mct_tiling_of(&t, (uint32_t)conv->win.kh * conv->win.kw * conv->x.c, c))
+    if (conv->groups != 1 || !mct_tiling_of(&t, k, MCT_V_TAPS, c))
         return 0;
     for (uint32_t at = 0; at < pixels; at += n) {
         n = pixels - at < t.rows ? pixels - at : t.rows;
-        mct_windows_to(p, x, oy, at, n, &t, m.a);
+        mct_windows_to(p, x, oy, at, n, t.lda, a);
         for (uint32_t o = 0; o < c; o += MCT_BLOCK) {
-            int16_t *b = m.b + (t.all ? o * 2 * t.pairs : 0);
-            const mct_outputs out = mct_outputs_of(p, o);
+            mct_w *w = b + (t.all ? o * t.lda : 0);
             if (at == 0 || !t.all)
-                mct_pack_outputs(conv, o, out.n, t.k, b);
-            mct_gemm(m.a, 2 * t.pairs, n, b, t.pairs, m.c, 0);
-            mct_put_outputs(&out, m.c, n, y + at * c + o, mask, bit + at * c + o);
+                mct_pack_outputs(conv, o, c - o < MCT_BLOCK ? c - o : MCT_BLOCK, k, w);
+            const mct_outputs out = mct_outputs_of(p, o, w, t.steps);
+            mct_make_outputs(&out, a, n, t.lda, w, y + at * c + o, mask, bit + at * c + o);
         }
     }
     return 1;

@@ -5,8 +5,7 @@
 #ifndef MCT_SIMD_CONV2D_DW_H
 #define MCT_SIMD_CONV2D_DW_H
 
-#include "../src/update/mct_weight_row.h"
-#include "mct_simd_gemm.h"
+#include "mct_simd_update.h"
 #include "mct_window.h"
 
 #define MCT_DW_ROWS   64u  /* output channels at a time */
@@ -61,6 +60,27 @@ static void mct_dw_inputs(const mct_conv2d_dw *p, const mct_dw_part *t, const in
     }
 }
 
+/* d->c from these pixels, and from those before. */
+static void mct_dw_sums(const mct_dw_part *t, mct_dw *d)
+{
+    const mct_v16 zero = mct_v_set(0);
+    mct_v16 acc[MCT_V_ROWS];
+    int32_t *c = d->c;
+    uint32_t j = 0, lda = 2 * t->pairs;
+    for (; j + MCT_V_ROWS <= t->rows; j += MCT_V_ROWS, c += MCT_V_ROWS * MCT_BLOCK) {
+        for (uint32_t r = 0; r < MCT_V_ROWS; r++)
+            acc[r] = t->pixel != 0 ? mct_v_load(c + r * MCT_BLOCK) : zero;
+        mct_gemm(acc, MCT_V_ROWS, d->a + j * lda, lda, d->b, t->pairs);
+        for (uint32_t r = 0; r < MCT_V_ROWS; r++)
+            mct_v_store(c + r * MCT_BLOCK, acc[r]);
+    }
+    for (; j < t->rows; j++, c += MCT_BLOCK) {
+        acc[0] = t->pixel != 0 ? mct_v_load(c) : zero;
+        mct_gemm(acc, 1, d->a + j * lda, lda, d->b, t->pairs);
+        mct_v_store(c, acc[0]);
+    }
+}
+
 /* Gradients of a part of the weights, then the steps along them. */
 static void mct_dw_update(const mct_conv2d_dw *p, mct_dw_part *t, const int8_t *e_y,
                           const int8_t *x, mct_dw *d)
@@ -72,12 +92,19 @@ static void mct_dw_update(const mct_conv2d_dw *p, mct_dw_part *t, const int8_t *
         if (pixels > MCT_DW_PIXELS || (t->tap == 0 && t->i == 0)) /* else they are there */
             mct_dw_errors(p, t, e_y, d);
         mct_dw_inputs(p, t, x, d);
-        mct_gemm(d->a, 2 * t->pairs, t->rows, d->b, t->pairs, d->c, t->pixel != 0);
+        mct_dw_sums(t, d);
     }
     for (uint32_t j = 0; j < t->rows; j++) {
         uint32_t at = ((t->k + j) * taps + t->tap) * p->cols + t->i;
-        for (uint32_t i = 0; d->rows[j].mult != 0 && i < t->n; i++)
-            mct_update_weight(&d->rows[j], at + i, d->c[j * MCT_BLOCK + i]);
+        const int32_t *c = d->c + j * MCT_BLOCK;
+        if (d->rows[j].mult == 0)
+            continue;
+        if (mct_can_update(&d->rows[j], at)) {
+            mct_update_weights(&d->rows[j], at, t->n, mct_v_load(c));
+            continue;
+        }
+        for (uint32_t i = 0; i < t->n; i++)
+            mct_update_weight(&d->rows[j], at + i, c[i]);
     }
 }
 

@@ -9,8 +9,10 @@
 static int16_t *mct_scaled_to(const mct_conv2d_dx *p, const int8_t *e, int16_t *to)
 {
     uint32_t c = p->conv.y.c;
-    if (e == NULL)
-        return mct_fill_to(to, 0, c + c % 2);
+    if (e == NULL) {
+        memset(to, 0, (c + c % 2) * sizeof *to);
+        return to + c + c % 2;
+    }
     for (uint32_t o = 0; o < c; o++)
         to[o] = (int16_t)(e[o] * p->r[o]);
     to += c;
@@ -56,7 +58,29 @@ static int mct_dx_tiling_of(mct_tiling *t, const mct_conv *conv)
 {
     uint32_t taps = (uint32_t)conv->win.kh * conv->win.kw, outs = conv->y.c + conv->y.c % 2u;
     return conv->groups == 1 && taps * conv->x.c <= MCT_ROOM_MAX &&
-           mct_tiling_of(t, taps * outs, conv->x.c);
+           mct_tiling_of(t, taps * outs, 2, conv->x.c);
+}
+
+/* A block of channels of n pixels, the first of them element i of e_x. */
+static void mct_make_errors(const mct_errors *out, const int16_t *a, uint32_t n, uint32_t lda,
+                            const int16_t *b, uint32_t i, int8_t *e_x, mct_error_stats *stats)
+{
+    const mct_errors o = *out;
+    mct_v16 acc[MCT_V_ROWS];
+    mct_seen seen = mct_seen_nothing();
+    for (; n >= MCT_V_ROWS; n -= MCT_V_ROWS, a += MCT_V_ROWS * lda) {
+        for (uint32_t r = 0; r < MCT_V_ROWS; r++)
+            acc[r] = mct_v_set(0);
+        mct_gemm(acc, MCT_V_ROWS, a, lda, b, lda / 2);
+        for (uint32_t r = 0; r < MCT_V_ROWS; r++, i += o.c)
+            mct_put_any_error(&o, i, acc[r], e_x, &seen);
+    }
+    for (; n > 0; n--, a += lda, i += o.c) {
+        acc[0] = mct_v_set(0);
+        mct_gemm(acc, 1, a, lda, b, lda / 2);
+        mct_put_any_error(&o, i, acc[0], e_x, &seen);
+    }
+    mct_seen_into(&seen, stats);
 }
 
 static int mct_conv2d_dx_dense(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
@@ -65,21 +89,22 @@ static int mct_conv2d_dx_dense(const mct_conv2d_dx *p, const int8_t *e_y, int8_t
     const mct_conv *conv = &p->conv;
     uint32_t c = conv->x.c, pixels = (uint32_t)conv->x.w * conv->x.h, n;
     uint32_t mult = mct_error_multiplier(p->mant[0], p->exp[0], p->f, p->error.e_out, p->e_y);
+    int16_t a[MCT_A_MAX] __attribute__((aligned(64)));
+    int16_t b[MCT_B_MAX] __attribute__((aligned(64)));
     mct_errors out = {&p->error, mct_v_set((int32_t)mult), 0, c};
-    mct_matrices m;
     mct_tiling t;
     if (!mct_dx_tiling_of(&t, conv))
         return 0;
+    if (t.all)
+        mct_pack_inputs(conv, 0, c, b);
     for (uint32_t at = 0; at < pixels; at += n) {
         n = pixels - at < t.rows ? pixels - at : t.rows;
-        mct_errors_to(p, e_y, at, n, t.k, m.a);
+        mct_errors_to(p, e_y, at, n, t.lda, a);
         for (uint32_t i = 0; i < c; i += MCT_BLOCK) {
-            int16_t *b = m.b + (t.all ? i * 2 * t.pairs : 0);
             out.n = c - i < MCT_BLOCK ? c - i : MCT_BLOCK;
-            if (at == 0 || !t.all)
-                mct_pack_inputs(conv, i, out.n, b);
-            mct_gemm(m.a, t.k, n, b, t.pairs, m.c, 0);
-            mct_put_errors(&out, at * c + i, m.c, n, e_x, stats);
+            if (!t.all)
+                mct_pack_inputs(conv, i, i + out.n, b);
+            mct_make_errors(&out, a, n, t.lda, b + (t.all ? i * t.lda : 0), at * c + i, e_x, stats);
         }
     }
     return 1;

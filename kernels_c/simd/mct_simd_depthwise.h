@@ -11,10 +11,10 @@
 #include "mct_simd_put.h"
 #include "mct_window.h"
 
-#define MCT_RING_MAX  32768u /* int16 */
-#define MCT_TAPS_MAX  4096u  /* int16 */
-#define MCT_WIDTH_MAX 512u   /* pixels of a row, with padding or of outputs */
-#define MCT_PAIR      (2 * MCT_BLOCK)
+#define MCT_RING_MAX  32768u                   /* elements */
+#define MCT_TAPS_MAX  8192u                    /* elements */
+#define MCT_WIDTH_MAX 512u                     /* pixels of a row, with padding or of outputs */
+#define MCT_GROUP     (MCT_V_TAPS * MCT_BLOCK) /* taps that one product takes */
 
 /* What is convolved: rows of x, spread by `up`, at (top, left) among elements `fill`. */
 typedef struct {
@@ -29,17 +29,17 @@ typedef struct {
 } mct_plane;
 
 typedef struct {
-    int16_t ring[MCT_RING_MAX] __attribute__((aligned(64))); /* (kh, width, 16, 2) */
-    int16_t taps[MCT_TAPS_MAX] __attribute__((aligned(64))); /* (kh, pairs, 16, 2) */
-    int32_t acc[MCT_WIDTH_MAX * MCT_BLOCK] __attribute__((aligned(64)));
-    int8_t line[(MCT_WIDTH_MAX + 1) * MCT_BLOCK];
-    uint8_t blank[256]; /* rows of the ring that are only zeros */
+    mct_x ring[MCT_RING_MAX] __attribute__((aligned(64))); /* (kh, width, 16, MCT_V_TAPS) */
+    mct_w taps[MCT_TAPS_MAX] __attribute__((aligned(64))); /* (kh, groups, 16, MCT_V_TAPS) */
+    int8_t line[(MCT_WIDTH_MAX + MCT_V_TAPS) * MCT_BLOCK];
+    uint8_t blank[256]; /* rows of the ring that are only zeros, and need no products */
     uint32_t next;      /* row that comes into the ring */
+    uint32_t groups;    /* of taps in a row of the kernel */
 } mct_depthwise;
 
-static uint32_t mct_tap_pairs(const mct_plane *s)
+static uint32_t mct_tap_groups(uint32_t kw)
 {
-    return (s->kw + 1) / 2;
+    return (kw + MCT_V_TAPS - 1) / MCT_V_TAPS;
 }
 
 /* Whether it fits the memory that there is. */
@@ -47,34 +47,61 @@ static int mct_plane_fits(mct_plane *s)
 {
     s->width = (s->out_w - 1) * s->sw + s->kw;
     return s->out_w <= MCT_WIDTH_MAX && s->width <= MCT_WIDTH_MAX &&
-           s->kh * s->width * MCT_PAIR <= MCT_RING_MAX &&
-           s->kh * mct_tap_pairs(s) * MCT_PAIR <= MCT_TAPS_MAX;
+           s->kh * s->width * MCT_GROUP <= MCT_RING_MAX &&
+           s->kh * mct_tap_groups(s->kw) * MCT_GROUP <= MCT_TAPS_MAX;
+}
+
+/* n taps from w on, or back from it. */
+static inline void mct_taps_to(mct_w *to, const int8_t *w, uint32_t n, int turned)
+{
+    for (uint32_t i = 0; i < n; i++)
+        to[i] = turned ? *(w - i) : w[i];
 }
 
 /* The kernel w of one channel, perhaps turned around, to its lane. */
-static void mct_pack_tap(const mct_conv *conv, const int8_t *w, int turned, int16_t *taps)
+static inline void mct_pack_tap(const mct_conv *conv, const int8_t *w, int turned, mct_w *to)
 {
-    uint32_t kh = conv->win.kh, kw = conv->win.kw, pairs = (kw + 1) / 2;
-    int step = turned ? -1 : 1;
-    w += turned ? kh * kw - 1 : 0;
-    for (uint32_t ky = 0; ky < kh; ky++, taps += pairs * MCT_PAIR) {
-        for (uint32_t kx = 0; kx < kw; kx++, w += step)
-            taps[kx / 2 * MCT_PAIR + kx % 2] = *w;
+    uint32_t kh = conv->win.kh, kw = conv->win.kw;
+    if (turned)
+        w += kh * kw - 1;
+    for (uint32_t ky = 0; ky < kh; ky++) {
+        uint32_t kx = 0;
+        for (; kx + MCT_V_TAPS <= kw; kx += MCT_V_TAPS, to += MCT_GROUP)
+            mct_taps_to(to, turned ? w - kx : w + kx, MCT_V_TAPS, turned);
+        if (kx < kw) {
+            mct_taps_to(to, turned ? w - kx : w + kx, kw - kx, turned);
+            to += MCT_GROUP;
+        }
+        w += turned ? -(int32_t)kw : (int32_t)kw;
     }
 }
 
 /* Those of n channels from o on. */
-static void mct_pack_taps(const mct_conv *conv, uint32_t o, uint32_t n, int turned, int16_t *taps)
+static void mct_pack_taps(const mct_conv *conv, uint32_t o, uint32_t n, int turned, mct_w *taps)
 {
-    uint32_t size = (uint32_t)conv->win.kh * conv->win.kw, pairs = (conv->win.kw + 1u) / 2;
+    uint32_t size = (uint32_t)conv->win.kh * conv->win.kw;
     uint32_t first = conv->perm != NULL ? 0 : o, end = conv->perm != NULL ? conv->x.c : o + n;
-    memset(taps, 0, conv->win.kh * pairs * MCT_PAIR * sizeof *taps);
+    memset(taps, 0, conv->win.kh * mct_tap_groups(conv->win.kw) * MCT_GROUP * sizeof *taps);
     for (uint32_t i = first; i < end; i++) {
         uint32_t lane = (conv->perm != NULL ? conv->perm[i] : i) - o;
         const int8_t *w = i < conv->trained ? conv->w_trained + i * size
                                             : conv->w_frozen + (i - conv->trained) * size;
         if (lane < n) /* a channel below o wraps */
-            mct_pack_tap(conv, w, turned, taps + 2 * lane);
+            mct_pack_tap(conv, w, turned, taps + MCT_V_TAPS * lane);
+    }
+}
+
+/* n channels of each pixel of an input row to their places in the line. */
+static void mct_line_of(const mct_plane *s, const int8_t *x, uint32_t n, int8_t *line)
+{
+    uint32_t step = s->up_x * MCT_BLOCK, left = (uint32_t)s->left, room;
+    room = left >= s->width ? 0 : (s->width - left + s->up_x - 1) / s->up_x;
+    line += left * MCT_BLOCK;
+    for (uint32_t i = s->w < room ? s->w : room; i > 0; i--, line += step, x += s->c) {
+        if (n == MCT_BLOCK)
+            memcpy(line, x, MCT_BLOCK);
+        else
+            memcpy(line, x, n);
     }
 }
 
@@ -83,57 +110,78 @@ static void mct_ring_row(const mct_plane *s, mct_depthwise *d, uint32_t row, uin
 {
     int32_t at = (int32_t)row - s->top;
     int inside = at >= 0 && at % (int32_t)s->up_y == 0 && at / (int32_t)s->up_y < (int32_t)s->h;
-    int16_t *to = d->ring + row % s->kh * s->width * MCT_PAIR;
-    d->blank[row % s->kh] = !inside && s->fill == 0;
-    if (d->blank[row % s->kh])
-        return;
-    memset(d->line, s->fill, (s->width + 1) * MCT_BLOCK);
+    mct_x *to = d->ring + row % s->kh * s->width * MCT_GROUP;
+    d->blank[row % s->kh] = !inside && s->fill == 0 && MCT_V_OFFSET == 0;
     if (inside) {
-        const int8_t *x = mct_row(s->x, at / (int32_t)s->up_y) + o;
-        int8_t *line = d->line + s->left * (int32_t)MCT_BLOCK;
-        for (uint32_t i = 0; i < s->w && (uint32_t)s->left + i * s->up_x < s->width; i++)
-            memcpy(line + i * s->up_x * MCT_BLOCK, x + i * s->c, n);
+        mct_line_of(s, mct_row(s->x, at / (int32_t)s->up_y) + o, n, d->line);
+        for (uint32_t i = 0; i < s->width; i++, to += MCT_GROUP)
+            mct_v_spread(to, d->line + i * MCT_BLOCK);
+    } else {
+        for (uint32_t i = 0; i < s->width * MCT_GROUP; i++)
+            to[i] = (mct_x)(s->fill + MCT_V_OFFSET);
     }
-    for (uint32_t i = 0; i < s->width; i++, to += MCT_PAIR)
-        mct_v_interleave(to, d->line + i * MCT_BLOCK, d->line + (i + 1) * MCT_BLOCK);
 }
 
-/* acc of `count` outputs whose first window starts at element `at` of the plane's row `row`. */
-static inline void mct_depthwise_some(const mct_plane *s, const mct_depthwise *d, uint32_t row,
-                                      uint32_t at, uint32_t count, int32_t *acc)
+/* sum[r] += `count` windows, the first of which starts at element `at` of the plane's row `row`. */
+static inline void mct_depthwise_sums(const mct_plane *s, const mct_depthwise *d, uint32_t row,
+                                      uint32_t at, uint32_t count, mct_v16 *sum)
 {
-    uint32_t pairs = mct_tap_pairs(s);
-    mct_v16 sum[MCT_V_ROWS];
-    for (uint32_t r = 0; r < count; r++)
-        sum[r] = mct_v_set(0);
+    const mct_w *w = d->taps;
     for (uint32_t ky = 0; ky < s->kh; ky++) {
         uint32_t place = (row + ky) % s->kh;
-        const int16_t *x = d->ring + (place * s->width + at) * MCT_PAIR;
-        const int16_t *w = d->taps + ky * pairs * MCT_PAIR;
-        if (d->blank[place])
+        const mct_x *x = d->ring + (place * s->width + at) * MCT_GROUP;
+        if (d->blank[place]) {
+            w += d->groups * MCT_GROUP;
             continue;
-        for (uint32_t k = 0; k < pairs; k++, x += 2 * MCT_PAIR, w += MCT_PAIR) {
-            mct_v16 tap = mct_v_pairs(w);
+        }
+        for (uint32_t k = 0; k < d->groups; k++, x += MCT_V_TAPS * MCT_GROUP, w += MCT_GROUP) {
+            mct_v16 tap = mct_v_taps(w);
             for (uint32_t r = 0; r < count; r++)
-                sum[r] = mct_v_dot(sum[r], mct_v_pairs(x + r * s->sw * MCT_PAIR), tap);
+                sum[r] = mct_v_dot_taps(sum[r], mct_v_taps(x + r * s->sw * MCT_GROUP), tap);
         }
     }
-    for (uint32_t r = 0; r < count; r++)
-        mct_v_store(acc + r * MCT_BLOCK, sum[r]);
 }
 
-/* d->acc of output row oy. */
-static void mct_depthwise_row(const mct_plane *s, mct_depthwise *d, uint32_t oy, uint32_t o,
-                              uint32_t n)
+/* Another block of channels, from o on: its kernels, no row yet. */
+static void mct_depthwise_begin(const mct_conv *conv, const mct_plane *s, mct_depthwise *d,
+                                uint32_t o, uint32_t n, int turned)
 {
-    uint32_t row = oy * s->sh, ox = 0;
+    d->next = 0;
+    d->groups = mct_tap_groups(s->kw);
+    memset(d->line, s->fill, (s->width + MCT_V_TAPS) * MCT_BLOCK);
+    mct_pack_taps(conv, o, n, turned, d->taps);
+}
+
+/* Rows of the plane that the windows of output row oy need; returns the first. */
+static uint32_t mct_depthwise_rows(const mct_plane *s, mct_depthwise *d, uint32_t oy, uint32_t o,
+                                   uint32_t n)
+{
+    uint32_t row = oy * s->sh;
     d->next = d->next < row ? row : d->next;
     for (; d->next < row + s->kh; d->next++)
         mct_ring_row(s, d, d->next, o, n);
-    for (; ox + MCT_V_ROWS <= s->out_w; ox += MCT_V_ROWS)
-        mct_depthwise_some(s, d, row, ox * s->sw, MCT_V_ROWS, d->acc + ox * MCT_BLOCK);
-    for (; ox < s->out_w; ox++)
-        mct_depthwise_some(s, d, row, ox * s->sw, 1, d->acc + ox * MCT_BLOCK);
+    return row;
+}
+
+/* A block of channels of output row oy, whose first bit in the mask is `bit`. */
+static void mct_depthwise_outputs(const mct_plane *s, const mct_depthwise *d, uint32_t row,
+                                  const mct_outputs *out, int8_t *y, uint8_t *mask, uint32_t bit)
+{
+    const mct_outputs o = *out;
+    mct_v16 sum[MCT_V_ROWS];
+    uint32_t ox = 0;
+    for (; ox + MCT_V_ROWS <= s->out_w; ox += MCT_V_ROWS) {
+        for (uint32_t r = 0; r < MCT_V_ROWS; r++)
+            sum[r] = o.start;
+        mct_depthwise_sums(s, d, row, ox * s->sw, MCT_V_ROWS, sum);
+        for (uint32_t r = 0; r < MCT_V_ROWS; r++, y += o.c, bit += o.c)
+            mct_put_output(&o, sum[r], y, mask, bit);
+    }
+    for (; ox < s->out_w; ox++, y += o.c, bit += o.c) {
+        sum[0] = o.start;
+        mct_depthwise_sums(s, d, row, ox * s->sw, 1, sum);
+        mct_put_output(&o, sum[0], y, mask, bit);
+    }
 }
 
 static int mct_conv2d_depthwise(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
@@ -148,12 +196,12 @@ static int mct_conv2d_depthwise(const mct_conv2d *p, const mct_rows *x, uint32_t
     if (!mct_is_depthwise(conv) || !mct_plane_fits(&s))
         return 0;
     for (uint32_t o = 0; o < c; o += MCT_BLOCK) {
-        const mct_outputs out = mct_outputs_of(p, o);
-        mct_pack_taps(conv, o, out.n, 0, d.taps);
-        d.next = 0;
-        for (uint32_t i = 0; i < rows; i++) {
-            mct_depthwise_row(&s, &d, oy + i, o, out.n);
-            mct_put_outputs(&out, d.acc, conv->y.w, y + i * row + o, mask, (oy + i) * row + o);
+        uint32_t n = c - o < MCT_BLOCK ? c - o : MCT_BLOCK;
+        mct_depthwise_begin(conv, &s, &d, o, n, 0);
+        const mct_outputs out = mct_outputs_of(p, o, d.taps, k->kh * d.groups);
+        for (uint32_t i = oy; i < oy + rows; i++) {
+            uint32_t first = mct_depthwise_rows(&s, &d, i, o, n);
+            mct_depthwise_outputs(&s, &d, first, &out, y + (i - oy) * row + o, mask, i * row + o);
         }
     }
     return 1;
@@ -174,10 +222,27 @@ static mct_errors mct_errors_of(const mct_conv2d_dx *p, uint32_t o, uint32_t n, 
     return out;
 }
 
-static void mct_scale_sums(int32_t *acc, uint32_t n, mct_v16 r)
+/* A block of channels of a row of errors, the first of which is element i of e_x. */
+static void mct_depthwise_errors(const mct_plane *s, const mct_depthwise *d, uint32_t row,
+                                 const mct_errors *out, const mct_v16 factors[2], uint32_t i,
+                                 int8_t *e_x, mct_seen *seen)
 {
-    for (; n > 0; n--, acc += MCT_BLOCK)
-        mct_v_store(acc, mct_v_mul(mct_v_load(acc), r));
+    const mct_errors o = *out;
+    const mct_v16 start = factors[0], r = factors[1];
+    mct_v16 sum[MCT_V_ROWS];
+    uint32_t ix = 0;
+    for (; ix + MCT_V_ROWS <= s->out_w; ix += MCT_V_ROWS) {
+        for (uint32_t j = 0; j < MCT_V_ROWS; j++)
+            sum[j] = start;
+        mct_depthwise_sums(s, d, row, ix, MCT_V_ROWS, sum);
+        for (uint32_t j = 0; j < MCT_V_ROWS; j++, i += o.c)
+            mct_put_any_error(&o, i, mct_v_mul(sum[j], r), e_x, seen);
+    }
+    for (; ix < s->out_w; ix++, i += o.c) {
+        sum[0] = start;
+        mct_depthwise_sums(s, d, row, ix, 1, sum);
+        mct_put_any_error(&o, i, mct_v_mul(sum[0], r), e_x, seen);
+    }
 }
 
 static int mct_conv2d_dx_depthwise(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
@@ -206,15 +271,17 @@ static int mct_conv2d_dx_depthwise(const mct_conv2d_dx *p, const int8_t *e_y, in
     if (!mct_is_depthwise(conv) || s.top < 0 || s.left < 0 || !mct_plane_fits(&s))
         return 0;
     for (uint32_t o = 0; o < c; o += MCT_BLOCK) {
-        mct_v16 r;
-        const mct_errors out = mct_errors_of(p, o, c - o < MCT_BLOCK ? c - o : MCT_BLOCK, &r);
-        mct_pack_taps(conv, o, out.n, 1, d.taps);
-        d.next = 0;
+        mct_v16 factors[2];
+        mct_seen seen = mct_seen_nothing();
+        const mct_errors out =
+            mct_errors_of(p, o, c - o < MCT_BLOCK ? c - o : MCT_BLOCK, &factors[1]);
+        mct_depthwise_begin(conv, &s, &d, o, out.n, 1);
+        factors[0] = mct_start_of(mct_v_set(0), d.taps, k->kh * d.groups);
         for (uint32_t iy = 0; iy < conv->x.h; iy++) {
-            mct_depthwise_row(&s, &d, iy, o, out.n);
-            mct_scale_sums(d.acc, w, r);
-            mct_put_errors(&out, iy * w * c + o, d.acc, w, e_x, stats);
+            uint32_t first = mct_depthwise_rows(&s, &d, iy, o, out.n);
+            mct_depthwise_errors(&s, &d, first, &out, factors, iy * w * c + o, e_x, &seen);
         }
+        mct_seen_into(&seen, stats);
     }
     return 1;
 }

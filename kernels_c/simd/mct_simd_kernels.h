@@ -26,7 +26,7 @@ static int mct_simd_conv2d_dx(const mct_conv2d_dx *p, const int8_t *e_y, int8_t 
 #define MCT_SIMD_TABLE(name)                                                                       \
     {                                                                                              \
         name, mct_simd_conv2d, mct_simd_conv2d_dx, mct_simd_conv2d_dw, mct_simd_add,               \
-            mct_simd_sums, mct_simd_error_copy, mct_simd_avgpool_dx                                \
+            mct_simd_bias_steps, mct_simd_error_copy, mct_simd_avgpool_dx                          \
     }
 
 #endif

@@ -27,20 +27,11 @@ static void mct_simd_add(const mct_add *p, const int8_t *a, const int8_t *b, int
     }
 }
 
-/* sums[j] = sum over the pixels of e[pixel * c + j]. */
-static void mct_simd_sums(const int8_t *e, uint32_t pixels, uint32_t c, int32_t sums[MCT_BLOCK])
-{
-    mct_v16 sum = mct_v_set(0);
-    for (; pixels > 0; pixels--, e += c)
-        sum = mct_v_add(sum, mct_v_load_s8(e));
-    mct_v_store(sums, sum);
-}
-
 /* Copies one error, masked: n elements, which are elements i and on of both. */
 static void mct_simd_error_copy(const mct_error *error, const int8_t *e, uint32_t n, int8_t *e_x,
                                 mct_error_stats *stats)
 {
-    mct_seen seen = {mct_v_set(0), 0};
+    mct_seen seen = mct_seen_nothing();
     int8_t room[MCT_BLOCK] = {0};
     for (uint32_t i = 0, some; i < n; i += some) {
         some = n - i < MCT_BLOCK ? n - i : MCT_BLOCK;
@@ -75,18 +66,19 @@ static void mct_simd_avgpool_dx(const mct_pool_dx *p, uint32_t mult, int32_t fac
     const mct_v16 scale = mct_v_set(factor);
     uint32_t c = p->x.c, at = 0;
     mct_errors out = {&p->error, mct_v_set((int32_t)mult), 0, c};
+    mct_seen seen = mct_seen_nothing();
     for (int32_t iy = 0; iy < p->x.h; iy++) {
         mct_taps oy = mct_outputs_over(iy + k->pt, k->kh, k->sh, p->y.h);
         for (int32_t ix = 0; ix < p->x.w; ix++, at += c) {
             mct_taps ox = mct_outputs_over(ix + k->pl, k->kw, k->sw, p->y.w);
             for (uint32_t i = 0; i < c; i += MCT_BLOCK) {
-                int32_t acc[MCT_BLOCK];
                 out.n = c - i < MCT_BLOCK ? c - i : MCT_BLOCK;
-                mct_v_store(acc, mct_v_mul(mct_pool_sum(p, e_y, oy, ox, i, out.n), scale));
-                mct_put_errors(&out, at + i, acc, 1, e_x, stats);
+                mct_v16 acc = mct_v_mul(mct_pool_sum(p, e_y, oy, ox, i, out.n), scale);
+                mct_put_any_error(&out, at + i, acc, e_x, &seen);
             }
         }
     }
+    mct_seen_into(&seen, stats);
 }
 
 #endif

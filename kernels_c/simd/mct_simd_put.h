@@ -53,59 +53,83 @@ static inline uint32_t mct_get_bits(const uint8_t *mask, uint32_t at, uint32_t n
     return bits >> at % 8 & ((1u << n) - 1u);
 }
 
+/* What sums of MCT_V_TAPS products start from, to end at `bias` and the products of signed bytes.
+ */
+static inline mct_v16 mct_start_of(mct_v16 bias, const mct_w *w, uint32_t steps)
+{
+    mct_x offset[MCT_V_TAPS];
+    mct_v16 sum = mct_v_set(0);
+    if (MCT_V_OFFSET == 0)
+        return bias;
+    for (uint32_t i = 0; i < MCT_V_TAPS; i++)
+        offset[i] = MCT_V_OFFSET;
+    for (; steps > 0; steps--, w += MCT_V_TAPS * MCT_BLOCK)
+        sum = mct_v_dot_taps(sum, mct_v_taps_of(offset), mct_v_taps(w));
+    return mct_v_sub(bias, sum);
+}
+
 /* A block of channels of a convolution's output, from channel o on. */
 typedef struct {
-    mct_v16 bias, mult, shift;
-    mct_v16 lo, hi, z;
-    uint32_t n; /* channels, at most 16 */
-    uint32_t c; /* from pixel to pixel */
-    int shifted;
+    mct_v16 start; /* of the sums: the bias, less what the windows' offset adds */
+    mct_v16 mult, shift, lo, hi;
+    mct_v64 half; /* with the zero point */
+    uint32_t n;   /* channels, at most 16 */
+    uint32_t c;   /* from pixel to pixel */
+    int shifted, clamped;
 } mct_outputs;
 
-static mct_outputs mct_outputs_of(const mct_conv2d *p, uint32_t o)
+/* w: their weights, `steps` times MCT_V_TAPS of each channel. */
+static mct_outputs mct_outputs_of(const mct_conv2d *p, uint32_t o, const mct_w *w, uint32_t steps)
 {
     uint32_t c = p->conv.y.c, n = c - o < MCT_BLOCK ? c - o : MCT_BLOCK;
     int32_t bias[MCT_BLOCK] = {0}, mult[MCT_BLOCK] = {0}, shift[MCT_BLOCK] = {0}, any = 0;
+    memcpy(bias, p->bias + o, n * sizeof *bias);
+    memcpy(mult, p->mult + o, n * sizeof *mult);
     for (uint32_t i = 0; i < n; i++) {
-        bias[i] = p->bias[o + i];
-        mult[i] = p->mult[o + i];
         shift[i] = p->shift[o + i];
         any |= shift[i];
     }
-    mct_outputs out = {mct_v_load(bias),
-                       mct_v_load(mult),
-                       mct_v_load(shift),
-                       mct_v_set(p->lo),
-                       mct_v_set(p->hi),
-                       mct_v_set(p->z_y),
-                       n,
-                       c,
-                       any != 0};
+    mct_outputs out = {.start = mct_start_of(mct_v_load(bias), w, steps),
+                       .mult = mct_v_load(mult),
+                       .shift = mct_v_load(shift),
+                       .lo = mct_v_set(p->lo),
+                       .hi = mct_v_set(p->hi),
+                       .half = mct_v_half(p->z_y),
+                       .n = n,
+                       .c = c,
+                       .shifted = any != 0,
+                       .clamped = p->lo != INT8_MIN || p->hi != INT8_MAX};
     return out;
 }
 
-/* Requantizes acc (pixels, 16) to y, whose first element has bit `bit` in mask (or NULL). */
-static void mct_put_outputs(const mct_outputs *out, const int32_t *acc, uint32_t pixels, int8_t *y,
-                            uint8_t *mask, uint32_t bit)
+/* Requantizes a pixel's sums to y, whose first element has bit `bit` in mask (or NULL). */
+static inline void mct_put_output(const mct_outputs *out, mct_v16 v, int8_t *y, uint8_t *mask,
+                                  uint32_t bit)
 {
-    const mct_outputs o = *out;
-    for (; pixels > 0; pixels--, acc += MCT_BLOCK, y += o.c, bit += o.c) {
-        mct_v16 v = mct_v_add(mct_v_load(acc), o.bias), clamped;
-        if (o.shifted)
-            v = mct_v_shl(v, o.shift);
-        v = mct_v_add(mct_v_scale(v, o.mult), o.z);
-        clamped = mct_v_clamp(v, o.lo, o.hi);
-        mct_put_bytes(y, clamped, o.n);
+    if (out->shifted)
+        v = mct_v_shl(v, out->shift);
+    v = mct_v_scale(v, out->mult, out->half);
+    if (out->clamped || mask != NULL) { /* else bytes saturate as they are stored */
+        mct_v16 clamped = mct_v_clamp(v, out->lo, out->hi);
         if (mask != NULL)
-            mct_put_bits(mask, bit, mct_v_same(v, clamped), o.n);
+            mct_put_bits(mask, bit, mct_v_same(v, clamped), out->n);
+        v = clamped;
     }
+    mct_put_bytes(y, v, out->n);
 }
 
-/* What is counted while errors are written, a lane each. */
+/* What is counted while errors are written, largest sizes a lane each. */
 typedef struct {
     mct_v16 amax;
     uint32_t saturated;
+    mct_error_stats odd; /* of what was written one by one */
 } mct_seen;
+
+static inline mct_seen mct_seen_nothing(void)
+{
+    mct_seen seen = {mct_v_set(0), 0, {0, 0}};
+    return seen;
+}
 
 static void mct_seen_into(const mct_seen *seen, mct_error_stats *stats)
 {
@@ -113,7 +137,8 @@ static void mct_seen_into(const mct_seen *seen, mct_error_stats *stats)
     mct_v_store(amax, seen->amax);
     for (uint32_t i = 0; i < MCT_BLOCK; i++)
         stats->amax = (uint32_t)amax[i] > stats->amax ? (uint32_t)amax[i] : stats->amax;
-    stats->saturated += seen->saturated;
+    stats->amax = seen->odd.amax > stats->amax ? seen->odd.amax : stats->amax;
+    stats->saturated += seen->saturated + seen->odd.saturated;
     if (seen->saturated != 0)
         stats->amax = MCT_AMAX_SATURATED;
 }
@@ -125,7 +150,18 @@ typedef struct {
     uint32_t n, c;
 } mct_errors;
 
-/* The error e_x[i .. i + n - 1] from acc (16); i is even. */
+/* One by one. */
+static void mct_put_odd_error(const mct_errors *out, uint32_t i, mct_v16 v, int8_t *e_x,
+                              mct_seen *seen)
+{
+    int32_t acc[MCT_BLOCK], mult[MCT_BLOCK];
+    mct_v_store(acc, v);
+    mct_v_store(mult, out->mult);
+    for (uint32_t j = 0; j < out->n; j++)
+        mct_error_write(out->error, i + j, acc[j], (uint32_t)mult[j], e_x, &seen->odd);
+}
+
+/* The errors e_x[i .. i + n - 1] from acc; i is even. */
 static inline void mct_put_error(const mct_errors *out, uint32_t i, mct_v16 acc, int8_t *e_x,
                                  mct_seen *seen)
 {
@@ -148,22 +184,14 @@ static inline void mct_put_error(const mct_errors *out, uint32_t i, mct_v16 acc,
     mct_put_bytes(e_x + i, q, out->n);
 }
 
-/* Writes errors from acc (pixels, 16); the first is element i of e_x. */
-static void mct_put_errors(const mct_errors *out, uint32_t i, const int32_t *acc, uint32_t pixels,
-                           int8_t *e_x, mct_error_stats *stats)
+/* The same for any i. */
+static inline void mct_put_any_error(const mct_errors *out, uint32_t i, mct_v16 v, int8_t *e_x,
+                                     mct_seen *seen)
 {
-    mct_seen seen = {mct_v_set(0), 0};
-    int32_t mult[MCT_BLOCK];
-    mct_v_store(mult, out->mult);
-    for (; pixels > 0; pixels--, acc += MCT_BLOCK, i += out->c) {
-        if (i % 2 == 0) {
-            mct_put_error(out, i, mct_v_load(acc), e_x, &seen);
-            continue;
-        }
-        for (uint32_t j = 0; j < out->n; j++) /* a pair of random numbers starts before i */
-            mct_error_write(out->error, i + j, acc[j], (uint32_t)mult[j], e_x, stats);
-    }
-    mct_seen_into(&seen, stats);
+    if (i % 2 == 0)
+        mct_put_error(out, i, v, e_x, seen);
+    else /* a pair of random numbers starts before i */
+        mct_put_odd_error(out, i, v, e_x, seen);
 }
 
 #endif

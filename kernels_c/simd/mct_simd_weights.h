@@ -1,11 +1,11 @@
-/* Weights as the matrices b of mct_simd_gemm.h. */
+/* Weights in the order in which products take them. */
 #ifndef MCT_SIMD_WEIGHTS_H
 #define MCT_SIMD_WEIGHTS_H
 
 #include "mct_simd_put.h"
 
-#define MCT_B_MAX    32768u /* int16 of such matrices, and bytes of a row of weights */
-#define MCT_ROOM_MAX 4096u
+#define MCT_B_MAX    32768u /* elements of such matrices */
+#define MCT_ROOM_MAX 4096u  /* bytes of a channel's weights */
 
 /* The weights (kh, kw, c_in) of output channel o, in the order of the input; perhaps in room. */
 static const int8_t *mct_kernel_of(const mct_conv *conv, uint32_t o, int8_t *room)
@@ -28,43 +28,45 @@ static const int8_t *mct_kernel_of(const mct_conv *conv, uint32_t o, int8_t *roo
     return room;
 }
 
-/* A column for each of n output channels from o on, a row for each weight. */
-static void mct_pack_outputs(const mct_conv *conv, uint32_t o, uint32_t n, uint32_t k, int16_t *b)
+/* Weights of n output channels from o on, k of each, as `steps` times MCT_V_TAPS a channel. */
+static void mct_pack_outputs(const mct_conv *conv, uint32_t o, uint32_t n, uint32_t k, mct_w *b)
 {
     int8_t room[MCT_ROOM_MAX];
-    if (n < MCT_BLOCK)
-        memset(b, 0, (k + 1) / 2 * 2 * MCT_BLOCK * sizeof *b);
+    uint32_t steps = (k + MCT_V_TAPS - 1) / MCT_V_TAPS, last = k % MCT_V_TAPS;
+    if (n < MCT_BLOCK || last != 0)
+        memset(b, 0, steps * MCT_V_TAPS * MCT_BLOCK * sizeof *b);
     for (uint32_t i = 0; i < n; i++) {
         const int8_t *w = mct_kernel_of(conv, o + i, room);
-        int16_t *to = b + 2 * i;
-        for (uint32_t j = 0; j + 1 < k; j += 2, to += 2 * MCT_BLOCK) {
-            to[0] = w[j];
-            to[1] = w[j + 1];
-        }
-        if (k % 2 != 0) {
-            to[0] = w[k - 1];
-            to[1] = 0;
-        }
+        mct_w *to = b + MCT_V_TAPS * i;
+        for (uint32_t j = k / MCT_V_TAPS; j > 0; j--, w += MCT_V_TAPS, to += MCT_V_TAPS * MCT_BLOCK)
+            mct_v_copy_taps(to, w);
+        for (uint32_t j = 0; j < last; j++)
+            to[j] = w[j];
     }
 }
 
 /*
- * A column for each of n input channels from i on; a row for each tap and output channel, of which
- * there is an even number in each tap.
+ * Pairs of int16: a column for each input channel from `first` to `end` - 1, in blocks of sixteen,
+ * one behind the other; a row for each tap and output channel, of which there is an even number in
+ * each tap.
  */
-static void mct_pack_inputs(const mct_conv *conv, uint32_t i, uint32_t n, int16_t *b)
+static void mct_pack_inputs(const mct_conv *conv, uint32_t first, uint32_t end, int16_t *b)
 {
     const int8_t zeros[MCT_BLOCK] = {0};
     uint32_t taps = (uint32_t)conv->win.kh * conv->win.kw, c = conv->x.c, outs = conv->y.c;
-    uint32_t pairs = (outs + 1) / 2;
+    uint32_t tap_size = (outs + 1) / 2 * 2 * MCT_BLOCK;
     int8_t room0[MCT_ROOM_MAX], room1[MCT_ROOM_MAX], some0[MCT_BLOCK] = {0}, some1[MCT_BLOCK] = {0};
     for (uint32_t o = 0; o < outs; o += 2, b += 2 * MCT_BLOCK) {
         const int8_t *w0 = mct_kernel_of(conv, o, room0);
         const int8_t *w1 = o + 1 < outs ? mct_kernel_of(conv, o + 1, room1) : NULL;
-        for (uint32_t tap = 0; tap < taps; tap++) {
-            uint32_t at = tap * c + i;
-            mct_v_interleave(b + tap * pairs * 2 * MCT_BLOCK, mct_some_bytes(some0, w0 + at, n),
-                             w1 != NULL ? mct_some_bytes(some1, w1 + at, n) : zeros);
+        int16_t *to = b;
+        for (uint32_t i = first; i < end; i += MCT_BLOCK) {
+            uint32_t n = end - i < MCT_BLOCK ? end - i : MCT_BLOCK;
+            for (uint32_t tap = 0; tap < taps; tap++, to += tap_size) {
+                uint32_t at = tap * c + i;
+                mct_v_interleave(to, mct_some_bytes(some0, w0 + at, n),
+                                 w1 != NULL ? mct_some_bytes(some1, w1 + at, n) : zeros);
+            }
         }
     }
 }

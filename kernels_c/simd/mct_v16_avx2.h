@@ -8,9 +8,19 @@
 
 #define MCT_V_ROWS 4 /* accumulators that fit the registers, with what they are made of */
 
+/* Elements of windows and weights, of which one product takes so many: a pair of int16. */
+#define MCT_V_TAPS   2
+#define MCT_V_OFFSET 0
+typedef int16_t mct_x;
+typedef int16_t mct_w;
+
 typedef struct {
     __m256i a, b; /* lanes 0 to 7, 8 to 15 */
 } mct_v16;
+
+typedef struct {
+    __m256i a, b;
+} mct_v64; /* constants for 64-bit numbers made of lanes */
 
 typedef __m256i mct_r16; /* sixteen times 16 random bits */
 
@@ -39,6 +49,22 @@ static inline mct_v16 mct_v_add(mct_v16 v, mct_v16 w)
     return v;
 }
 
+static inline mct_v16 mct_v_sub(mct_v16 v, mct_v16 w)
+{
+    v.a = _mm256_sub_epi32(v.a, w.a);
+    v.b = _mm256_sub_epi32(v.b, w.b);
+    return v;
+}
+
+/* Of all lanes. */
+static inline int32_t mct_v_sum(mct_v16 v)
+{
+    __m256i eight = _mm256_add_epi32(v.a, v.b);
+    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
+    four = _mm_hadd_epi32(four, four);
+    return _mm_cvtsi128_si32(_mm_hadd_epi32(four, four));
+}
+
 static inline mct_v16 mct_v_mul(mct_v16 v, mct_v16 w)
 {
     v.a = _mm256_mullo_epi32(v.a, w.a);
@@ -65,6 +91,14 @@ static inline mct_v16 mct_v_shl(mct_v16 v, mct_v16 n)
 {
     v.a = _mm256_sllv_epi32(v.a, n.a);
     v.b = _mm256_sllv_epi32(v.b, n.b);
+    return v;
+}
+
+/* The low byte of each lane. */
+static inline mct_v16 mct_v_low(mct_v16 v)
+{
+    v.a = _mm256_and_si256(v.a, _mm256_set1_epi32(255));
+    v.b = _mm256_and_si256(v.b, _mm256_set1_epi32(255));
     return v;
 }
 
@@ -127,6 +161,36 @@ static inline void mct_v_interleave(int16_t *to, const int8_t *x0, const int8_t 
     _mm256_storeu_si256((void *)(to + 16), _mm256_permute2x128_si256(low, high, 0x31));
 }
 
+/* Taps of sixteen channels, and those of one pixel in all lanes. */
+static inline mct_v16 mct_v_taps(const int16_t *at)
+{
+    return mct_v_pairs(at);
+}
+
+static inline mct_v16 mct_v_taps_of(const mct_x *at)
+{
+    return mct_v_pair(at);
+}
+
+/* acc + the products of each lane's taps. */
+static inline mct_v16 mct_v_dot_taps(mct_v16 acc, mct_v16 x, mct_v16 w)
+{
+    return mct_v_dot(acc, x, w);
+}
+
+/* MCT_V_TAPS weights. */
+static inline void mct_v_copy_taps(mct_w *to, const int8_t *w)
+{
+    to[0] = w[0];
+    to[1] = w[1];
+}
+
+/* Taps from MCT_V_TAPS pixels of sixteen channels. */
+static inline void mct_v_spread(mct_x *to, const int8_t *line)
+{
+    mct_v_interleave(to, line, line + 16);
+}
+
 static inline mct_v16 mct_v_load_s8(const int8_t *at)
 {
     __m128i x = _mm_loadu_si128((const void *)at);
@@ -134,86 +198,13 @@ static inline mct_v16 mct_v_load_s8(const int8_t *at)
     return v;
 }
 
-/* Lanes that are int8. */
+/* Lanes saturated to int8. */
 static inline void mct_v_store_s8(int8_t *at, mct_v16 v)
 {
     __m256i halves = _mm256_permute4x64_epi64(_mm256_packs_epi32(v.a, v.b), 0xd8);
     __m128i bytes =
         _mm_packs_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
     _mm_storeu_si128((void *)at, bytes);
-}
-
-/* The high words of eight 64-bit numbers: even lanes, odd lanes. */
-static inline __m256i mct_v_high(__m256i even, __m256i odd)
-{
-    return _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
-}
-
-static inline __m256i mct_v_odd(__m256i v)
-{
-    return _mm256_srli_epi64(v, 32);
-}
-
-static inline __m256i mct_v_scale_half(__m256i v, __m256i m)
-{
-    const __m256i half = _mm256_set1_epi64x((long long)1 << 31);
-    return mct_v_high(_mm256_add_epi64(_mm256_mul_epi32(v, m), half),
-                      _mm256_add_epi64(_mm256_mul_epi32(mct_v_odd(v), mct_v_odd(m)), half));
-}
-
-/* (v * m + 2^31) >> 32 */
-static inline mct_v16 mct_v_scale(mct_v16 v, mct_v16 m)
-{
-    v.a = mct_v_scale_half(v.a, m.a);
-    v.b = mct_v_scale_half(v.b, m.b);
-    return v;
-}
-
-/* mct_random16 of elements i to i + 15, i even. */
-static inline mct_r16 mct_v_random(uint32_t key, uint32_t i)
-{
-    const __m256i step = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    __m256i n = _mm256_add_epi32(_mm256_set1_epi32((int)(i >> 1)), step);
-    __m256i h = _mm256_add_epi32(_mm256_set1_epi32((int)key),
-                                 _mm256_mullo_epi32(n, _mm256_set1_epi32((int)0x9e3779b9u)));
-    h = _mm256_xor_si256(h, _mm256_srli_epi32(h, 16));
-    h = _mm256_mullo_epi32(h, _mm256_set1_epi32(0x7feb352d));
-    h = _mm256_xor_si256(h, _mm256_srli_epi32(h, 15));
-    h = _mm256_mullo_epi32(h, _mm256_set1_epi32((int)0x846ca68bu));
-    return _mm256_xor_si256(h, _mm256_srli_epi32(h, 16));
-}
-
-/* a(q) of the even lanes for d >= 0, as mct_align */
-static inline __m256i mct_v_align(__m256i q, int32_t d)
-{
-    __m256i wide = _mm256_mul_epi32(q, _mm256_set1_epi32(1));
-    return d > 0 ? _mm256_sll_epi64(wide, _mm_cvtsi32_si128(d > 54 ? 54 : d)) : wide;
-}
-
-static inline __m256i mct_v_round_half(__m256i v, __m256i m, __m128i random, const __m256i *skip,
-                                       int32_t d)
-{
-    __m256i pairs = _mm256_cvtepu32_epi64(random);
-    __m256i even = _mm256_mul_epi32(v, m), odd = _mm256_mul_epi32(mct_v_odd(v), mct_v_odd(m));
-    if (skip != NULL) {
-        __m256i q = d < 0 ? _mm256_sra_epi32(*skip, _mm_cvtsi32_si128(d < -31 ? 31 : -d)) : *skip;
-        even = _mm256_add_epi64(even, mct_v_align(q, d));
-        odd = _mm256_add_epi64(odd, mct_v_align(mct_v_odd(q), d));
-    }
-    even = _mm256_add_epi64(even, _mm256_slli_epi32(pairs, 16));
-    odd = _mm256_add_epi64(odd, _mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000u)));
-    return mct_v_high(even, odd);
-}
-
-/* (v * m + mct_align(skip, ...) + (random << 16)) >> 32; d = 32 + e_skip - e_out; skip may be NULL
- */
-static inline mct_v16 mct_v_round(mct_v16 v, mct_v16 m, mct_r16 random, const mct_v16 *skip,
-                                  int32_t d)
-{
-    v.a = mct_v_round_half(v.a, m.a, _mm256_castsi256_si128(random), skip ? &skip->a : NULL, d);
-    v.b =
-        mct_v_round_half(v.b, m.b, _mm256_extracti128_si256(random, 1), skip ? &skip->b : NULL, d);
-    return v;
 }
 
 #endif

@@ -227,6 +227,12 @@ def load() -> ModuleType:
     return module
 
 
+def vector_unit() -> str:
+    """Name of the vector unit that the kernels use; "none": plain C."""
+    module = load()
+    return str(module.ffi.string(module.lib.mct_simd_name()).decode())
+
+
 def _select(module: ModuleType, name: str) -> None:
     if not module.lib.mct_simd_select(name.encode()):
         raise UsageError(

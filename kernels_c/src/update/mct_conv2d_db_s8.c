@@ -52,11 +52,13 @@ void mct_conv2d_db_s8(const mct_conv2d_db *p, const int8_t *e_y, int32_t *bias)
         update_four(p, e_y, o, bias);
 #endif
 #if MCT_SIMD
-    for (; mct_simd_active != NULL && o + MCT_SIMD_SUMS <= p->y.c; o += MCT_SIMD_SUMS) {
-        int32_t sums[MCT_SIMD_SUMS];
-        mct_simd_active->sums(e_y + o, pixels, p->y.c, sums);
-        for (uint32_t j = 0; j < MCT_SIMD_SUMS; j++)
-            update(p, o + j, sums[j], bias);
+    for (; mct_simd_active != NULL && o + MCT_SIMD_BIASES <= p->y.c; o += MCT_SIMD_BIASES) {
+        const mct_update *u = &p->update;
+        int32_t steps[MCT_SIMD_BIASES];
+        mct_simd_active->bias_steps(u, o, e_y + o, pixels, p->y.c, steps);
+        for (uint32_t j = 0; j < MCT_SIMD_BIASES; j++)
+            bias[o + j] =
+                mct_bound_bias((int64_t)bias[o + j] - steps[j], u->shift[o + j], u->reach);
     }
 #endif
     for (; o < p->y.c; o++) {

@@ -290,3 +290,32 @@ def test_quantize_needs_nothing_but_a_function(work: Path, tmp_path: Path) -> No
     assert ask("plan", net, "--scheme", "full")["fits"]
     bad = ask("quantize", f"{tmp_path}/mine.py:absent", "--data", spec, "-o", net, code=3)
     assert "AttributeError" in bad["why"]
+
+
+def test_bench_on_the_host_gives_times(work: Path) -> None:
+    data = ask(
+        "bench",
+        work / "small.net.npz",
+        "--device",
+        "host",
+        "--data",
+        f"npz:{work}/d.npz?split=train",
+    )
+    assert data["vector_unit"] in ("none", "avx2", "avx512", "neon")
+    assert 0 < data["forward_ms"] < data["step_ms"]
+    assert 0 < data["device_forward_ms"] < data["device_step_ms"]
+    assert "pytorch" not in data
+
+
+@pytest.mark.torch
+def test_bench_against_pytorch_gives_a_ratio_with_its_spread(work: Path) -> None:
+    data = ask("bench", work / "small.net.npz", "--device", "host", "--pytorch")
+    torch = data["pytorch"]
+    low, high = torch["ratio_quartiles"]
+    assert 0 < low <= torch["ratio"] <= high
+    assert torch["best"] == min(torch["ms"], key=torch["ms"].get)
+
+
+def test_bench_runs_pytorch_on_the_host_only(work: Path) -> None:
+    data = ask("bench", work / "small.net.npz", "--pytorch", code=2)
+    assert data["where"] == "--pytorch"

@@ -1,4 +1,4 @@
-"""`mcutrain bench`: instructions and memory of a training step, on an emulated board."""
+"""`mcutrain bench`: instructions and memory of a training step on an emulated board; or time."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.markup import escape
 import mcutrain.data
 from mcutrain.boards.budgets import fit
 from mcutrain.boards.table import Board, get_board
+from mcutrain.cli.bench_host import bench_host, draw_host
 from mcutrain.cli.common import (
     OUT,
     Classes,
@@ -30,6 +31,7 @@ from mcutrain.cli.pack import samples_of, synthetic_samples
 from mcutrain.compile import compile_program
 from mcutrain.errors import UsageError
 from mcutrain.image.pack import pack
+from mcutrain.ir.graph import Graph
 from mcutrain.ir.macs import macs, phase
 from mcutrain.ir.program import CompiledProgram
 from mcutrain.link import StepResult
@@ -67,8 +69,11 @@ def run(
     scheme: Scheme = "last:3",
     fraction_bits: FractionBits = None,
     classes: Classes = None,
-    device: Annotated[str, typer.Option(help="An emulated board.")] = "qemu:netduinoplus2",
+    device: Annotated[str, typer.Option(help="An emulated board, or host.")] = "qemu:netduinoplus2",
     data: Annotated[str | None, typer.Option(help="Samples to run; uniform noise without.")] = None,
+    pytorch: Annotated[
+        bool, typer.Option("--pytorch", help="With --device host: PyTorch's time, too.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Build, pack and run training steps, and count what they cost.
@@ -77,8 +82,30 @@ def run(
     samples come from memory. Instructions are counted with interrupts masked, compute only; the
     figures are means over four steps. SRAM is pool, variables and the stack's high-water mark.
 
+    With --device host, the time of a step on one core of this machine; with --pytorch, also that of
+    the same step in PyTorch (simulated quantization, eager), in turns, and the ratio.
+
     Example: mcutrain bench demo --scheme last:4 --device qemu:netduinoplus2
     """
+    if device == "host":
+        _on_host(net, scheme, fraction_bits, classes, data, pytorch, as_json)
+        return
+    if pytorch:
+        raise UsageError(
+            "PyTorch runs on the host only", where="--pytorch", hint="add --device host"
+        )
+    result = _on_board(net, scheme, fraction_bits, classes, device, data)
+    show(as_json, result, lambda: _draw(result))
+
+
+def _on_board(
+    net: str,
+    scheme: str,
+    fraction_bits: int | None,
+    classes: int | None,
+    device: str,
+    data: str | None,
+) -> dict[str, Any]:
     board = get_board(device)
     if board.emulation is None:
         raise UsageError(
@@ -90,15 +117,13 @@ def run(
     graph = load_network(net, classes)
     plan = resolve_scheme(graph, scheme, fraction_bits)
     compiled = compile_program(graph, plan, seed=_SEED)
-    samples: Samples = synthetic_samples(graph, _CALIBRATION, _SEED)
-    if data is not None:
-        samples = list(samples_of(graph, mcutrain.data.open(data), _CALIBRATION))
+    samples = _samples(graph, data)
     compiled = calibrated(compiled, samples, _SEED)
     image = pack(compiled)
     check_fit(fit(board, compiled.pool_bytes, len(image)), board, compiled)
     measured = measure(board, compiled, image, samples)
     rows = profile(board, compiled, image, samples)
-    result: dict[str, Any] = {
+    return {
         "network": graph.name,
         "scheme": scheme,
         "classes": compiled.program.values[compiled.program.logits].count,
@@ -117,7 +142,28 @@ def run(
         "steps": [f + b for f, b in zip(measured.forward, measured.backward, strict=True)],
         "layers": rows,
     }
-    show(as_json, result, lambda: _draw(result))
+
+
+def _samples(graph: Graph, data: str | None) -> Samples:
+    if data is None:
+        return synthetic_samples(graph, _CALIBRATION, _SEED)
+    return list(samples_of(graph, mcutrain.data.open(data), _CALIBRATION))
+
+
+def _on_host(
+    net: str,
+    scheme: str,
+    fraction_bits: int | None,
+    classes: int | None,
+    data: str | None,
+    pytorch: bool,
+    as_json: bool,
+) -> None:
+    graph = load_network(net, classes)
+    plan = resolve_scheme(graph, scheme, fraction_bits)
+    head = {"network": graph.name, "scheme": scheme, "device": "host"}
+    result = head | bench_host(graph, plan, _samples(graph, data), pytorch)
+    show(as_json, result, lambda: draw_host(result))
 
 
 def measure(board: Board, compiled: CompiledProgram, image: bytes, samples: Samples) -> Measured:

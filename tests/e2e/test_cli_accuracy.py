@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from mcutrain.accuracy.grid import CANDIDATES, MOST_CANDIDATES
+from mcutrain.cli.accuracy import BEGIN, END
 
 MCUTRAIN = [sys.executable, "-c", "from mcutrain.cli import main; main()"]
 TRAIN, TEST = 20, 10
@@ -58,7 +59,7 @@ def _command(few: Path, out: Path, *more: object) -> list[str]:
 def test_a_table_is_made_in_parts(few: Path, tmp_path: Path) -> None:
     """Ctrl-C loses what runs at that moment and no more; a third time nothing is left to do."""
     out, page = tmp_path / "out", tmp_path / "accuracy.md"
-    page.write_text("# Words\n\nthat stay.\n")
+    page.write_text(f"# Words\n\nthat stay.\n{BEGIN}old\n{END}And these.\n")
     process = subprocess.Popen(_command(few, out), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 300
     while len(list((out / "runs").glob("*.json"))) < 4 and time.monotonic() < deadline:
@@ -83,7 +84,9 @@ def test_a_table_is_made_in_parts(few: Path, tmp_path: Path) -> None:
     assert json.loads(page.with_suffix(".json").read_text())["rows"] == rows
     text = page.read_text()
     assert text.startswith("# Words\n\nthat stay.\n")
-    assert text.count("| flowers5 | 49kb |") == 1
+    assert text.endswith(f"{END}And these.\n")
+    assert text.count("| flowers5 | 49kb |") == text.count(BEGIN) == 1
+    assert "old" not in text
     runs = [json.loads(p.read_text()) for p in (out / "runs").glob("*.json")]
     assert 6 * (CANDIDATES + 2) < len(runs) <= 6 * (MOST_CANDIDATES + 2)
     _check_pairs(runs)

@@ -16,7 +16,8 @@ from mcutrain.cli.common import ERR, OUT, ROOT, Json, output_file, progress, ref
 from mcutrain.errors import InputError, UsageError
 from mcutrain.files import locked, make_folder, write_atomic
 
-MARK = "<!-- What follows is written by `mcutrain accuracy`. -->\n"
+BEGIN = "<!-- Written by `mcutrain accuracy` from here -->\n"
+END = "<!-- to here -->\n"
 
 
 def run(
@@ -97,9 +98,11 @@ def _name(settings: Settings) -> str:
 
 
 def _write(path: Path, text: str, table: dict[str, Any]) -> None:
-    """Put the tables behind the mark of a file, which it gets if it has none."""
-    before = path.read_text(encoding="utf-8") if path.is_file() else "# Accuracy\n\n"
-    write_atomic(path, before.partition(MARK)[0] + MARK + "\n" + text + "\n")
+    """Put the tables between the marks of a file, which gets them at its end if it has none."""
+    present = path.read_text(encoding="utf-8") if path.is_file() else "# Accuracy\n\n"
+    before, _, rest = present.partition(BEGIN)
+    after = rest.partition(END)[2]
+    write_atomic(path, f"{before}{BEGIN}\n{text}\n\n{END}{after}")
     rows = ",\n".join(json.dumps(row) for row in table["rows"])
     rest = json.dumps({k: v for k, v in table.items() if k != "rows"}, indent=1)
     write_atomic(path.with_suffix(".json"), f'{{"rows": [\n{rows}\n],\n{rest[1:]}\n')

@@ -9,9 +9,11 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from mcutrain.cli.common import OUT, Json, output_file, read_bytes, show
+from mcutrain.cli.common import OUT, Json, output_file, progress, read_bytes, show
 from mcutrain.errors import InputError
 from mcutrain.files import write_atomic
+from mcutrain.report.diagnosis import Diagnosis
+from mcutrain.report.diagnosis import diagnose as run_again
 from mcutrain.report.html import PHASES, render
 from mcutrain.report.log import Run
 
@@ -23,6 +25,13 @@ def run(
         Path | None,
         typer.Option(help="What `mcutrain bench --json` printed for the same image."),
     ] = None,
+    diagnose: Annotated[
+        bool,
+        typer.Option(
+            "--diagnose",
+            help="Repeat the run on the host engine: gradients, exponents, rails, updates.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Draw loss, accuracy, SRAM over the schedule, layers and classes of a run.
@@ -33,9 +42,27 @@ def run(
     Example: mcutrain report run -o report.html
     """
     loaded = Run.load(folder)
-    write_atomic(output, render(loaded, None if bench is None else read_bench(bench)))
+    measured = None if bench is None else read_bench(bench)
+    found = _diagnosed(loaded, as_json) if diagnose else None
+    write_atomic(output, render(loaded, measured, found))
     summary = {"report": str(output), "steps": len(loaded.steps), "bytes": output.stat().st_size}
     show(as_json, summary, lambda: OUT.print(f"{escape(str(output))}", highlight=False))
+
+
+def _diagnosed(run: Run, quiet: bool) -> Diagnosis:
+    with progress(quiet) as display:
+        task = display.add_task("diagnosis", total=None, note="")
+        found = run_again(
+            run, lambda done, total: display.update(task, completed=done, total=total)
+        )
+    if found is None:
+        raise InputError(
+            "there is nothing to diagnose",
+            where=str(run.folder),
+            why="no layer but the classifier trains, or no step was taken",
+            hint="pack with a scheme that trains layers: mcutrain pack NET --scheme last:2",
+        )
+    return found
 
 
 def read_bench(path: Path) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from mcutrain.image.unpack import Image, unpack
 from mcutrain.ir.macs import DW, DX, FORWARD, REST, macs, phase
 from mcutrain.ir.program import Instr, Program, Value
 from mcutrain.report import plots
+from mcutrain.report.diagnosis import Diagnosis
+from mcutrain.report.diagnosis_plots import figures
 from mcutrain.report.log import Run
 
 PHASES = (FORWARD, DX, DW, REST)
@@ -48,12 +50,15 @@ footer { color: var(--soft); font-size: 12.5px; margin-top: 22px; }
 """
 
 
-def render(run: Run, bench: Mapping[str, Any] | None = None) -> str:
+def render(
+    run: Run, bench: Mapping[str, Any] | None = None, diagnosis: Diagnosis | None = None
+) -> str:
     """The page of a run.
 
     Args:
         run: a run folder, of a run that is not finished, too.
         bench: what `mcutrain bench --json` printed for the same image: adds instructions.
+        diagnosis: of the same run: adds gradients, exponents, rails and updates.
 
     Raises:
         ToolchainError: matplotlib is not installed.
@@ -66,6 +71,7 @@ def render(run: Run, bench: Mapping[str, Any] | None = None) -> str:
         f'<p class="sub">{_text(_subtitle(info, device))}</p>',
         _cards(run, image),
         _learning(run),
+        _diagnosis(diagnosis),
         _section("SRAM over one training step", _map(image)),
         _confusions(info, [str(c) for c in image.metadata["classes"]]),
         _section("Layers", _layers(image, bench)),
@@ -156,6 +162,17 @@ def _learning(run: Run) -> str:
         return ""
     figures = "".join(f"<div>{svg}</div>" for svg in plots.learning_curves(run.steps))
     return _section("Learning", f'<div class="plots">{figures}</div>')
+
+
+def _diagnosis(found: Diagnosis | None) -> str:
+    if found is None:
+        return ""
+    svgs = "".join(f'<div class="wide">{svg}</div>' for svg in figures(found))
+    note = (
+        f"From {len(found.steps)} steps of the run, repeated on the host engine. Where the lines "
+        "of ||W|| / ||G|| lie together, one learning rate suits all layers, as in fp32."
+    )
+    return _section("int8 arithmetic", f'{svgs}<p class="note">{_text(note)}</p>')
 
 
 def _map(image: Image) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from mcutrain.errors import UnsupportedError
 from mcutrain.ir import arith
 from mcutrain.ir.graph import Array, Graph, Node, QParams, Shape
-from mcutrain.ir.program import Instr, Value
+from mcutrain.ir.program import ARENA, Instr, Value
 from mcutrain.passes.lowered import LayerInfo, Lowered
 from mcutrain.plan.plan import Plan, is_depthwise
 
@@ -177,7 +177,8 @@ class _Blocks:
         value = out.values[x]
         chan = out.const(f"{name}.chan", "u16", np.array(self._channels, np.uint16))
         shape = (value.shape[0], value.shape[1], len(self._channels))
-        y = out.arena(f"{name}.saved", shape, "s8", value.zero_point)
+        saved = Value(f"{name}.saved", shape, "s8", ARENA, value.zero_point, value.scale)
+        y = out.add(saved)
         out.instrs.append(Instr("gather", name, {"x": x, "chan": chan, "y": y}))
         return y
 

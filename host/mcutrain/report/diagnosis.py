@@ -129,6 +129,7 @@ class _Watch:
         # By name, with their numbers; the backward pass makes the last layer's first.
         self._errors: dict[str, Any] = dict(reversed(errors.items()))
         self._squares: dict[str, list[Floats]] = {}
+        self._start: dict[str, Floats] = {}
         self._rails: dict[str, float] = {}
         self._seen: list[tuple[int, list[float], list[float], Floats]] = []
 
@@ -141,6 +142,8 @@ class _Watch:
     def step(self, number: int) -> Iterator[None]:
         """Look at the step that is taken in this context."""
         before = self._masters()
+        trained = {i.operands[s] for i in self._updates for s in ("w", "bias") if s in i.operands}
+        self._start = {name: self._engine.tensor(name).astype(np.float64) for name in trained}
         with self._engine.hook(self._note):
             yield
         self._finish(number, before)
@@ -202,7 +205,7 @@ class _Watch:
         return np.asarray(np.ldexp(mant.astype(np.float64), -exp.astype(np.int64)))
 
     def _bias_squares(self, instr: Instr) -> Floats:
-        bias = self._engine.tensor(instr.operands["bias"]).reshape(-1).astype(np.float64)
+        bias = self._start[instr.operands["bias"]].reshape(-1)
         scale = _inverse(self._constants(instr))  # s_x * s_w
         return _squares(bias**2, self._read.bias(instr) ** 2, scale)
 
@@ -215,7 +218,7 @@ class _Watch:
         scale = x.scale * _inverse(self._constants(instr))  # s_w
         if "chan" in instr.operands:
             scale = scale[self._engine.tensor(instr.operands["chan"]).reshape(-1)]
-        weight = self._engine.tensor(w.name).astype(np.float64).reshape(len(scale), -1)
+        weight = self._start[w.name].reshape(len(scale), -1)
         return _squares(
             np.square(weight).sum(1), np.square(by_group).sum((0, 3)).T.reshape(-1), scale
         )

@@ -13,6 +13,7 @@ from mcutrain.accuracy.grid import (
     CANDIDATES,
     INT8,
     MOST_CANDIDATES,
+    PROBE,
     SEARCH,
     SHADOW,
     TEST,
@@ -76,10 +77,15 @@ def test_the_search_ends_though_the_best_is_always_at_the_end() -> None:
     assert chosen_rate(ROW, results) == searches(ROW, results)[-1].rate
 
 
-def test_of_equal_accuracies_the_lower_loss_decides() -> None:
+def test_a_single_lucky_rate_does_not_win() -> None:
+    """Accuracies are averaged with their neighbours'."""
     runs = searches(ROW, {})
-    results = {s.key: _result(0.8, 1.0 + abs(i - 3)) for i, s in enumerate(runs)}
-    assert chosen_rate(ROW, results) == runs[3].rate
+    scores = (0.80, 0.85, 0.86, 0.85, 0.87)
+    results = {s.key: _result(a) for s, a in zip(runs, scores, strict=True)}
+    assert chosen_rate(ROW, results) is None  # (0.85 + 3 * 0.87) / 4: one more beyond the end
+    more = wanted(ROW, 1, results)[CANDIDATES]
+    assert more.rate == 2 * runs[-1].rate
+    assert chosen_rate(ROW, results | {more.key: _result(0.81)}) == runs[3].rate
 
 
 def test_both_trainers_are_compared_on_the_same_terms() -> None:
@@ -95,8 +101,9 @@ def test_required_rows_come_first() -> None:
     rows = all_rows(("flowers5", "caltech96", "cifar10"), 3, extras=True)
     main = [row for row, seeds in rows if seeds == 3]
     assert len(main) == 18
-    assert {row for row, _ in rows[:18]} == set(main)
-    extras = [row for row, _ in rows[18:]]
+    assert [row.trainer for row, _ in rows[:3]] == [PROBE] * 3
+    assert {row for row, _ in rows[3:21]} == set(main)
+    extras = [row for row, _ in rows[21:]]
     assert {row.scheme for row in extras} == {"bias:20", "148kb", "last:12", "full", "99kb"}
     assert {row.bits for row in extras} == {0, 4, 8}
     assert {row.scaled for row in extras} == {True, False}

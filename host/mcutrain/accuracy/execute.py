@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from mcutrain.accuracy.grid import INT8, NETWORK, SAMPLES, Row, Settings
+from mcutrain.accuracy.grid import INT8, NETWORK, PROBE, SAMPLES, Row, Settings
 from mcutrain.accuracy.learners import Int8Learner, Learner, ShadowLearner, unscaled
 from mcutrain.accuracy.samples import Samples, open_data, parts
 from mcutrain.compile import compile_program
@@ -25,6 +25,7 @@ from mcutrain.plan import Plan
 from mcutrain.plan.head import fresh_head
 from mcutrain.plan.scheme import resolve_scheme
 from mcutrain.trainer import Schedule, calibrated, encoder, visits
+from mcutrain.trainer.probe import fit_probe
 
 _CALIBRATION = 20  # samples, for the first exponents of errors
 
@@ -66,6 +67,8 @@ def execute(settings: Settings, refdata: Path, out: Path) -> dict[str, Any]:
     row = settings.row
     setup = _setup(row, refdata)
     training, other = parts(setup.engine, refdata, out, row.data, settings.part)
+    if row.trainer == PROBE:
+        return _probe(setup, training, other)
     if row.trainer == INT8:
         learner: Learner = Int8Learner(setup.engine, settings.seed)
     else:
@@ -88,6 +91,29 @@ def execute(settings: Settings, refdata: Path, out: Path) -> dict[str, Any]:
         "loss": loss,
         "steps": schedule.steps,
         "diverged": diverged,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def _probe(setup: _Setup, training: Samples, other: Samples) -> dict[str, Any]:
+    """The result of a linear probe of the features, which are all that is behind the prefix."""
+    began = time.monotonic()
+    (tensor,) = setup.engine.boundary
+    fit, test = (
+        (s.prefixes[s.chosen, 0].astype(np.float64) - tensor.zero_point) * tensor.scale
+        for s in (training, other)
+    )
+    classes = len(setup.graph.classes)
+    probe = fit_probe(fit, training.labels[training.chosen], classes)
+    logits = test @ probe.weight.T + probe.bias
+    labels = other.labels[other.chosen]
+    above = logits - logits.max(axis=1, keepdims=True)
+    losses = np.log(np.exp(above).sum(axis=1)) - above[np.arange(len(labels)), labels]
+    return {
+        "accuracy": float((logits.argmax(axis=1) == labels).mean()),
+        "loss": float(losses.mean()),
+        "steps": 0,
+        "diverged": False,
         "seconds": round(time.monotonic() - began, 1),
     }
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import mcutrain.data
-from mcutrain.accuracy.grid import DATA, SEARCH
+from mcutrain.accuracy.grid import DATA, GENERATION, SEARCH
 from mcutrain.data import Dataset
 from mcutrain.engine import CachedEngine
 from mcutrain.files import make_folder
@@ -85,7 +85,7 @@ class _Mapped:
 def _mapped(engine: CachedEngine, data: Dataset, out: Path) -> _Mapped:
     """The prefixes of a data set, computed if no process has done so before."""
     names = ",".join(t.name for t in engine.boundary)
-    key = hashlib.sha256(f"{data.name} {data.views} {names}".encode()).hexdigest()[:16]
+    key = hashlib.sha256(f"{GENERATION} {data.name} {data.views} {names}".encode()).hexdigest()[:16]
     path = make_folder(out / "prefixes") / f"{key}.npy"
     if not path.exists():
         temporary = path.with_name(f".{key}.{secrets.token_hex(4)}.npy")

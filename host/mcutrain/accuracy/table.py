@@ -12,6 +12,7 @@ import numpy as np
 from mcutrain.accuracy.grid import (
     DATA,
     INT8,
+    PROBE,
     SCHEMES,
     SHADOW,
     Results,
@@ -20,6 +21,7 @@ from mcutrain.accuracy.grid import (
     chosen_rate,
     extra_rows,
     final,
+    probe_row,
 )
 
 _MOST_SEEDS = 100
@@ -67,7 +69,7 @@ class Difference:
 
 def cell_of(row: Row, results: Results) -> Cell | None:
     """The results of a row so far; None if there are none."""
-    rate = chosen_rate(row, results)
+    rate = 0.0 if row.trainer == PROBE else chosen_rate(row, results)
     if rate is None:
         return None
     found = []
@@ -143,6 +145,8 @@ def markdown(results: Results) -> str:
 def _main_table(results: Results) -> str:
     lines = []
     for name in DATA:
+        probe = _text(cell_of(probe_row(name), results))
+        lines.append((name, "linear probe", probe, "", "", ""))
         for scheme in SCHEMES:
             row = Row(name, scheme, INT8)
             shadow = cell_of(replace(row, trainer=SHADOW), results)

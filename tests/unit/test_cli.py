@@ -35,6 +35,9 @@ FAILING: dict[str, tuple[list[str], int]] = {
     "build": (["--board", "absent"], 2),
     "flash": (["--board", "qemu:netduinoplus2"], 2),
     "save": (["--device", "host"], 2),
+    "accuracy": (["--absent"], 2),
+    "stream": (["absent.mcti", "absent.csv"], 3),
+    "record": (["absent.csv", "-o", "x.csv"], 3),
     "report": (["absent"], 3),
     "demo": (["--device", "qemu:absent"], 2),
     "doctor": (["--absent"], 2),
@@ -66,7 +69,8 @@ def net(tmp_path: Path) -> Path:
 
 def test_all_commands_of_the_issue_are_there() -> None:
     wanted = {"doctor", "quantize", "plan", "pack", "inspect", "train", "eval", "pull", "report"}
-    wanted |= {"bench", "import", "demo", "boards", "build", "flash", "save"}
+    wanted |= {"bench", "import", "demo", "boards", "build", "flash", "save", "stream", "record"}
+    wanted |= {"accuracy"}
     assert wanted == set(COMMANDS)
     assert sorted(FAILING) == sorted(COMMANDS)
 

@@ -29,8 +29,10 @@ from mcutrain.cli import (
     plan,
     pull,
     quantize,
+    record,
     report,
     save,
+    stream,
     train,
 )
 from mcutrain.cli.common import ERR
@@ -69,6 +71,8 @@ for _name, _run in (
     ("inspect", inspect.run),
     ("train", train.run),
     ("eval", evaluate.run),
+    ("stream", stream.run),
+    ("record", record.run),
     ("pull", pull.run),
     ("save", save.run),
     ("bench", bench.run),

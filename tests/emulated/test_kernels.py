@@ -29,6 +29,7 @@ pytestmark = [
 
 # The core without the extension runs the plain kernels, which have a grid of their own.
 BOARDS = {"qemu:netduinoplus2": 1, "qemu:mps2-an500": 2, "qemu:mps2-an385": 8}
+BOARDS["qemu:mps3-an547"] = 2  # pointwise convolutions with its vector extension
 
 
 @pytest.fixture(scope="module")

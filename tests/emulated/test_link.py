@@ -135,7 +135,7 @@ def test_the_rate_is_raised_and_given_up(name: str) -> None:
     with EmulatedBoard(row, build_firmware(row).elf) as running:
         right = run(FaultyLine(running))[:-1]
         # 25 MHz / 16, and 16 MHz / 16 of the chip whose PLL the emulator has not.
-        fastest = 1_500_000 if "mps2" in name else 1_000_000
+        fastest = 1_500_000 if "mps" in name else 1_000_000
         for limit, reached in ((10**9, fastest), (500_000, 460_800), (115_200, 115_200)):
             line = Limited(running)
             line.limit = limit

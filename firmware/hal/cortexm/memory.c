@@ -9,11 +9,16 @@
 #define MPU_CTRL           MCT_REG32(0xE000ED94u)
 #define MPU_CTRL_ENABLE    (1u << 0)
 #define MPU_CTRL_DEFAULT   (1u << 2) /* the default map holds where no region is */
+#define MPU_RNR            MCT_REG32(0xE000ED98u)
 #define MPU_RBAR           MCT_REG32(0xE000ED9Cu)
 #define MPU_RBAR_REGION0   (1u << 4)
 #define MPU_RASR           MCT_REG32(0xE000EDA0u)
 #define MPU_RASR_NO_ACCESS (1u << 28) /* nor execution; access bits 0 */
 #define MPU_RASR_ENABLE    1u
+/* The registers of Armv8-M, which knows no region without access: nobody writes or executes. */
+#define MPU_RBAR_READ_ONLY ((2u << 1) | 1u)
+#define MPU_RLAR           MPU_RASR
+#define MPU_RLAR_ENABLE    1u
 
 /* More than any one frame, and less than what separates SRAM from the STM32's unique id. */
 #define FENCE_LOG2 15u
@@ -38,8 +43,15 @@ void mct_stack_fence(void)
     if ((MPU_TYPE & MPU_TYPE_REGIONS) == 0) {
         return;
     }
-    MPU_RBAR = (mct_ld_layout.stack_start - (1u << FENCE_LOG2)) | MPU_RBAR_REGION0;
+    const uint32_t start = mct_ld_layout.stack_start - (1u << FENCE_LOG2);
+#if __ARM_ARCH >= 8
+    MPU_RNR = 0;
+    MPU_RBAR = start | MPU_RBAR_READ_ONLY;
+    MPU_RLAR = ((mct_ld_layout.stack_start - 1u) & ~31u) | MPU_RLAR_ENABLE;
+#else
+    MPU_RBAR = start | MPU_RBAR_REGION0;
     MPU_RASR = MPU_RASR_NO_ACCESS | ((FENCE_LOG2 - 1u) << 1) | MPU_RASR_ENABLE;
+#endif
     MPU_CTRL = MPU_CTRL_DEFAULT | MPU_CTRL_ENABLE;
     __asm volatile("dsb\n\tisb" ::: "memory");
 }

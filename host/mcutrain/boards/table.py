@@ -13,6 +13,7 @@ M3 = ("-mthumb", "-mcpu=cortex-m3", "-mfloat-abi=soft")
 M4F = ("-mthumb", "-mcpu=cortex-m4", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard")
 # The F746 has single precision only.
 M7SP = ("-mthumb", "-mcpu=cortex-m7", "-mfpu=fpv5-sp-d16", "-mfloat-abi=hard")
+M55 = ("-mthumb", "-mcpu=cortex-m55", "-mfloat-abi=hard")
 M7F = ("-mthumb", "-mcpu=cortex-m7", "-mfpu=fpv5-d16", "-mfloat-abi=hard")
 
 # Enough to catch an overrun; painting more only makes booting slower.
@@ -159,7 +160,7 @@ def _mps2(image: str, cpu: str, core_flags: tuple[str, ...], second_ram: int) ->
         chip=f"MPS2 FPGA {image.upper()}",
         cpu=cpu,
         core_flags=core_flags,
-        hal=("mps2",),
+        hal=("mps", "mps2"),
         config=f"mps2-{image}",
         code=Region(0x0000_0000, 4 * MIB),
         image=Region(second_ram, 15 * MIB),
@@ -196,6 +197,27 @@ _BOARDS = (
     _mps2("an385", "Cortex-M3", M3, 0x2100_0000),
     _mps2("an386", "Cortex-M4F", M4F, 0x2100_0000),
     _mps2("an500", "Cortex-M7F", M7F, 0x6000_0000),
+    # Code and data lie in the tightly coupled memories, the image in the second RAM.
+    Board(
+        id="qemu:mps3-an547",
+        chip="MPS3 FPGA AN547",
+        cpu="Cortex-M55",
+        core_flags=M55,
+        hal=("mps", "mps3"),
+        config="mps3-an547",
+        code=Region(0x0000_0000, 512 * KIB),
+        image=Region(0x2100_0000, 3 * MIB),
+        image_writable=True,
+        ram=Region(0x2000_0000, 512 * KIB),
+        serial="UART0",
+        baud=115200,
+        # The 32 MHz counter ticks every 31.25 ns; an instruction takes 4 ns.
+        emulation=Emulation("mps3-an547", 2, 125, 16, ram_size=512 * KIB),
+        store=(
+            Slot(0x2100_0000 + 3 * MIB, 128 * KIB, 4),
+            Slot(0x2100_0000 + 3 * MIB + 512 * KIB, 128 * KIB, 4),
+        ),
+    ),
 )
 
 # Boards that QEMU stands in for.

@@ -1,9 +1,25 @@
-/* Kernels of output rows for cores with the DSP extension; mct_conv2d_rows_s8 chooses. */
+/* Kernels of output rows for cores with the DSP or the vector extension; mct_conv2d_rows_s8
+ * chooses.
+ */
 #ifndef MCT_CONV2D_FAST_H
 #define MCT_CONV2D_FAST_H
 
 #include "mct_dsp.h"
 #include "mct_types.h"
+
+#if defined(__ARM_FEATURE_MVE)
+#define MCT_MVE 1
+#else
+#define MCT_MVE 0
+#endif
+
+#if MCT_MVE
+
+/* As mct_conv2d_rows_s8; 0 and nothing done if the shape is not for it. */
+int mct_conv2d_pointwise_mve(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
+                             int8_t *y, uint8_t *mask);
+
+#endif
 
 #if MCT_DSP
 

@@ -5,6 +5,10 @@
 void mct_conv2d_rows_s8(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
                         int8_t *y, uint8_t *mask)
 {
+#if MCT_MVE
+    if (mct_conv2d_pointwise_mve(p, x, oy, rows, y, mask))
+        return;
+#endif
 #if MCT_DSP
     if (mct_conv2d_dense_dsp(p, x, oy, rows, y, mask) ||
         mct_conv2d_depthwise_dsp(p, x, oy, rows, y, mask))

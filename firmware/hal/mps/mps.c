@@ -1,30 +1,24 @@
 /*
- * Arm MPS2 with the images AN385 (M3), AN386 (M4) and AN500 (M7): CMSDK UART0 and timer 0.
- * The three share one memory map but for the second RAM, which the linker script knows.
+ * Arm MPS2 and MPS3: CMSDK UART0, and a counter of the family's. What differs is in family.h; the
+ * memory map is in the linker's symbols.
  */
 #include <string.h>
 #include "board.h"
 #include "cortexm.h"
+#include "family.h"
 
-#define UART0_DATA     MCT_REG32(0x40004000u)
-#define UART0_STATE    MCT_REG32(0x40004004u)
+#define UART0_DATA     MCT_REG32(MCT_UART0_BASE)
+#define UART0_STATE    MCT_REG32(MCT_UART0_BASE + 0x04u)
 #define UART_TX_FULL   (1u << 0)
 #define UART_RX_FULL   (1u << 1)
 #define UART_RX_OVER   (1u << 3)
-#define UART0_CTRL     MCT_REG32(0x40004008u)
+#define UART0_CTRL     MCT_REG32(MCT_UART0_BASE + 0x08u)
 #define UART_TX_ENABLE (1u << 0)
 #define UART_RX_ENABLE (1u << 1)
 #define UART_RX_IRQ    (1u << 3)
-#define UART0_INTCLEAR MCT_REG32(0x4000400Cu)
+#define UART0_INTCLEAR MCT_REG32(MCT_UART0_BASE + 0x0Cu)
 #define UART_RX_INT    (1u << 1)
-#define UART0_BAUDDIV  MCT_REG32(0x40004010u)
-#define UART0_RX_IRQ   0u
-#define MPS2_IRQS      32u
-
-#define TIMER0_CTRL   MCT_REG32(0x40000000u)
-#define TIMER0_VALUE  MCT_REG32(0x40000004u)
-#define TIMER0_RELOAD MCT_REG32(0x40000008u)
-#define TIMER_ENABLE  1u
+#define UART0_BAUDDIV  MCT_REG32(MCT_UART0_BASE + 0x10u)
 
 static bool has_cycles;
 
@@ -34,7 +28,7 @@ static void uart0_rx_handler(void)
     UART0_INTCLEAR = UART_RX_INT;
     while ((UART0_STATE & UART_RX_FULL) != 0) {
         if (!mct_rx_has_room()) {
-            mct_rx_stall(UART0_RX_IRQ);
+            mct_rx_stall(MCT_UART0_RX_IRQ);
             return;
         }
         if ((UART0_STATE & UART_RX_OVER) != 0) {
@@ -45,20 +39,18 @@ static void uart0_rx_handler(void)
     }
 }
 
-const mct_vector mct_vectors[16u + MPS2_IRQS] __attribute__((section(".vectors"), used)) = {
+const mct_vector mct_vectors[16u + MCT_IRQS] __attribute__((section(".vectors"), used)) = {
     MCT_CORE_VECTORS,
-    [16u + UART0_RX_IRQ] = uart0_rx_handler,
+    [16u + MCT_UART0_RX_IRQ] = uart0_rx_handler,
 };
 
 void mct_hal_init(void)
 {
     has_cycles = mct_cycles_start();
-    TIMER0_RELOAD = 0xFFFFFFFFu;
-    TIMER0_VALUE = 0xFFFFFFFFu;
-    TIMER0_CTRL = TIMER_ENABLE;
+    mct_family_counter_start();
     UART0_BAUDDIV = mct_hal_baud_divider(0);
     UART0_CTRL = UART_TX_ENABLE | UART_RX_ENABLE | UART_RX_IRQ;
-    mct_nvic_enable(UART0_RX_IRQ);
+    mct_nvic_enable(MCT_UART0_RX_IRQ);
 }
 
 uint32_t mct_hal_baud_divider(uint32_t baud)
@@ -93,14 +85,14 @@ void mct_hal_tx(const uint8_t *src, size_t n)
 
 uint32_t mct_hal_counter(void)
 {
-    return has_cycles ? mct_cycles() : ~TIMER0_VALUE; /* the timer counts down */
+    return has_cycles ? mct_cycles() : mct_family_counter();
 }
 
 mct_hal_counter_info mct_hal_counter_scale(void)
 {
-    /* 25 MHz against 64 ns an instruction at -icount shift=6: 40 ns a tick. */
     const mct_hal_counter_info cycles = {MCT_HAL_COUNTER_CYCLES, 1, 1};
-    const mct_hal_counter_info emulated = {MCT_HAL_COUNTER_EMULATED, 40, 64};
+    const mct_hal_counter_info emulated = {MCT_HAL_COUNTER_EMULATED, MCT_COUNTER_NUM,
+                                           MCT_COUNTER_DEN};
 
     return has_cycles ? cycles : emulated;
 }

@@ -17,15 +17,15 @@ _HALVINGS = 40
 
 
 def minimize(
-    function: Function, start: Floats, iterations: int = 300, tolerance: float = 1e-6
+    function: Function, start: Floats, tolerance: float = 1e-6, iterations: int = 300
 ) -> Floats:
     """Where a function has its minimum, near enough.
 
     Args:
         function: value and gradient at a point (n,).
         start: (n,).
-        iterations: at most so many.
         tolerance: the largest element of the gradient, in magnitude, that ends the search.
+        iterations: at most so many.
     """
     point = start.astype(np.float64)
     value, gradient = function(point)

@@ -28,6 +28,7 @@ Labels = npt.NDArray[np.int64]
 # Of squared weights beside the mean cross-entropy, for features of variance 1.
 PENALTIES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
 FOLDS = 3
+_ROUGH, _FINE = 1e-4, 1e-5  # gradients at the end: to choose the penalty, and of the probe
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,10 @@ def fit_probe(features: Floats, labels: Labels, classes: int) -> Probe:
     x = (features - mean) / deviation
     right = np.zeros(len(PENALTIES))
     for fit, test in _folds(labels):
-        for k, theta in enumerate(_path(x[fit], labels[fit], classes)):
+        for k, theta in enumerate(_path(x[fit], labels[fit], classes, _ROUGH)):
             right[k] += np.sum(_logits(theta, x[test]).argmax(axis=1) == labels[test])
     best = int(right.argmax())
-    *_, theta = _path(x, labels, classes, PENALTIES[: best + 1])
+    *_, theta = _path(x, labels, classes, _FINE, PENALTIES[: best + 1])
     weight = theta[:, :-1] / deviation
     left_out = float(right[best]) / len(labels)
     return Probe(weight, theta[:, -1] - weight @ mean, PENALTIES[best], left_out)
@@ -117,7 +118,11 @@ def _folds(labels: Labels) -> Iterator[tuple[Labels, Labels]]:
 
 
 def _path(
-    x: Floats, labels: Labels, classes: int, penalties: tuple[float, ...] = PENALTIES
+    x: Floats,
+    labels: Labels,
+    classes: int,
+    tolerance: float,
+    penalties: tuple[float, ...] = PENALTIES,
 ) -> Iterator[Floats]:
     """The best (classes, features + 1) for each penalty, each found from the one before."""
     theta = np.zeros((classes, x.shape[1] + 1))
@@ -125,7 +130,7 @@ def _path(
     wanted[np.arange(len(labels)), labels] = 1.0
     for penalty in penalties:
         loss = partial(_loss, x=x, wanted=wanted, penalty=penalty)
-        theta = minimize(loss, theta.ravel()).reshape(theta.shape)
+        theta = minimize(loss, theta.ravel(), tolerance).reshape(theta.shape)
         yield theta
 
 

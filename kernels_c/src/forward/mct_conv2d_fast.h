@@ -26,6 +26,8 @@ int mct_conv2d_pointwise_mve(const mct_conv2d *p, const mct_rows *x, uint32_t oy
 /* As mct_conv2d_rows_s8; 0 and nothing done if the shape or the scratch memory is not for them. */
 int mct_conv2d_dense_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
                          int8_t *y, uint8_t *mask);
+int mct_conv2d_parts_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
+                         int8_t *y, uint8_t *mask);
 int mct_conv2d_depthwise_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
                              int8_t *y, uint8_t *mask);
 

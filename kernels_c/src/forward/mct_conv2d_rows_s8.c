@@ -10,7 +10,8 @@ void mct_conv2d_rows_s8(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uin
         return;
 #endif
 #if MCT_DSP
-    if (mct_conv2d_dense_dsp(p, x, oy, rows, y, mask) ||
+    if (mct_conv2d_parts_dsp(p, x, oy, rows, y, mask) ||
+        mct_conv2d_dense_dsp(p, x, oy, rows, y, mask) ||
         mct_conv2d_depthwise_dsp(p, x, oy, rows, y, mask))
         return;
 #endif

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from mcutrain.ir.program import Buffer, Instr, MemoryPlan, Program, Value, aligned
 from mcutrain.ir.scratch import scratch_bytes
@@ -145,7 +146,10 @@ def _turns(program: Program) -> Iterator[_Turn]:
         if instr.op == "segment":
             last = index + instr.params["members"]
             members = program.instrs[index + 1 : last + 1]
-            wanted = max(scratch_bytes(program.values, m, rows=1) for m in members)
+            rows = _batches(program, instr)
+            wanted = max(
+                scratch_bytes(program.values, m, rows.get(i, 1)) for i, m in enumerate(members)
+            )
         else:
             last, members = index, (instr,)
             wanted = scratch_bytes(program.values, instr)
@@ -153,6 +157,15 @@ def _turns(program: Program) -> Iterator[_Turn]:
         if wanted or planned:
             yield _Turn(index, last, max(wanted, planned), planned)
         index = last + 1
+
+
+def _batches(program: Program, segment: Instr) -> dict[int, int]:
+    """The most rows of a member, by its index, that the order lists one behind the other."""
+    most: dict[int, int] = {}
+    order = program.values[segment.operands["order"]].data
+    for member, group in groupby(() if order is None else order.reshape(-1).tolist()):
+        most[member] = max(most.get(member, 1), sum(1 for _ in group))
+    return most
 
 
 def _planned(program: Program, instr: Instr) -> int:

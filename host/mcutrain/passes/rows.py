@@ -4,6 +4,9 @@ A new input row is pushed through as far as it goes: of the instructions whose n
 be computed, the last one runs. So each producer is only one row ahead of what its readers need,
 and a value that nobody else reads needs a ring of a few rows instead of a whole map. Nothing is
 computed twice (patch-based inference recomputes halos; MCUNetV2, Lin et al. 2021).
+
+Kernels that unpack the rows under a window are faster with some rows of output at a time: with a
+batch of n, such an instruction waits until it can make n rows.
 """
 
 from __future__ import annotations
@@ -59,15 +62,25 @@ def is_row_op(program: Valued, instr: Instr) -> bool:
     return all(program.values[n].view_of is None for n in names)
 
 
-def flow(program: Valued, members: Sequence[Instr], streamed: Sequence[str]) -> Flow:
+def unpacks(instr: Instr) -> bool:
+    """Whether its kernel unpacks every input row once for each window that it lies in, so that
+    some rows of output at a time cost less than one by one.
+    """
+    return instr.op == "conv2d" and instr.params["kh"] > 1
+
+
+def flow(
+    program: Valued, members: Sequence[Instr], streamed: Sequence[str], batch: int = 1
+) -> Flow:
     """Simulate a segment.
 
     Args:
         program: the program that `members` stand in, in a row.
         members: instructions for which `is_row_op` holds.
         streamed: the network's inputs that arrive row by row.
+        batch: rows at a time of those that unpack their input.
     """
-    return _Simulation(program, members, streamed).run()
+    return _Simulation(program, members, streamed, batch).run()
 
 
 @dataclass
@@ -91,8 +104,12 @@ class _Reader:
 
 
 class _Simulation:
-    def __init__(self, program: Valued, members: Sequence[Instr], streamed: Sequence[str]) -> None:
+    def __init__(
+        self, program: Valued, members: Sequence[Instr], streamed: Sequence[str], batch: int
+    ) -> None:
         self.program = program
+        self.batches = [batch if unpacks(m) else 1 for m in members]
+        self.unfinished: int | None = None  # the member whose batch has begun
         self.members = members
         self.streamed = streamed
         self.heights = [program.values[m.operands["y"]].shape[0] for m in members]
@@ -118,6 +135,7 @@ class _Simulation:
                 touched = self._advance_input()
             else:
                 self.done[step] += 1
+                self.unfinished = step if self.done[step] < self._goal(step, -1) else None
                 touched = [self.members[step].operands["y"]]
                 touched += [r.value for r in self.readers[step]]
             touched = [v for v in touched if v in self.rings]
@@ -130,6 +148,8 @@ class _Simulation:
         return Flow(bytes(order), self.rings, alive)
 
     def _next(self) -> int | None:
+        if self.unfinished is not None:
+            return self.unfinished
         for i in range(len(self.members) - 1, -1, -1):
             if self.done[i] < self.heights[i] and self._ready(i):
                 return i
@@ -139,10 +159,15 @@ class _Simulation:
     def _height(self, value: str) -> int:
         return self.program.values[value].shape[0]
 
+    def _goal(self, i: int, more: int = 0) -> int:
+        """Rows of a member when the batch is complete that row `done + more` is in."""
+        n = self.batches[i]
+        return min(self.heights[i], ((self.done[i] + more) // n + 1) * n)
+
     def _ready(self, i: int) -> bool:
+        last = self._goal(i) - 1
         return all(
-            r.last_row(self.done[i], self._height(r.value)) < self._made(r.value)
-            for r in self.readers[i]
+            r.last_row(last, self._height(r.value)) < self._made(r.value) for r in self.readers[i]
         )
 
     def _made(self, value: str) -> int:

@@ -5,36 +5,49 @@
 
 A value stays whole if something outside its segment reads it: a later segment, or the backward
 pass, for which masks and saved activations are made. Where to cut the forward pass into segments
-is chosen by dynamic programming over all cuts, the largest live set first, the number of segments
-second.
+is chosen by dynamic programming over all cuts, twice: first for the smallest largest live set, then
+for as little work row by row as that set allows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 
 from mcutrain.ir.inplace import inplace_pairs
 from mcutrain.ir.instructions import INPUT_ROW, MAX_MEMBERS
 from mcutrain.ir.program import ARENA, Instr, Value, aligned, value_bytes
+from mcutrain.ir.scratch import scratch_bytes
 from mcutrain.passes.lowered import Lowered
-from mcutrain.passes.rows import flow, is_row_op
+from mcutrain.passes.rows import flow, is_row_op, unpacks
 from mcutrain.passes.scratch import SLOT, share_scratch
 from mcutrain.passes.turns import quarrels, take_turns
+
+BATCHES = (1, 2, 4)  # rows at a time of instructions that unpack their input
 
 
 @dataclass(frozen=True)
 class _Cut:
-    """A choice of segments for the first instructions: largest live set, segments, their
-    borders.
+    """A choice of segments for the first instructions: largest live set, what is made row by row
+    (`_row_work`), number of segments; for each part its end and the rows of a batch.
     """
 
     peak: int
+    row_work: int
     segments: int
-    borders: tuple[int, ...]
+    parts: tuple[tuple[int, int], ...]
+
+
+def by_peak(cut: _Cut) -> tuple[int, int, int]:
+    """The order of the first search."""
+    return cut.peak, cut.segments, len(cut.parts)
+
+
+def by_work(cut: _Cut) -> tuple[int, int, int]:
+    """The order of the second one."""
+    return cut.row_work, cut.segments, len(cut.parts)
 
 
 def stream(out: Lowered) -> Lowered:
@@ -53,20 +66,23 @@ class _Streaming:
             n: v.nbytes for n, v in out.values.items() if v.space == ARENA and v.view_of is None
         }
         self.spans = self._spans()
-        self.rows_of: dict[str, int] = {}
-        self.quarrel: dict[str, set[str]] = {}
-        self._estimate()
+        self.rows_of: dict[int, dict[str, int]] = {n: {} for n in BATCHES}
+        self.quarrel: dict[int, dict[str, set[str]]] = {n: {} for n in BATCHES}
+        for batch in BATCHES:
+            self._estimate(batch)
 
     def run(self) -> Lowered:
         runs = self._runs()
         others = set(range(len(self.instrs))).difference(*(range(a, b) for a, b in runs))
         peak = max((self._alone(i) for i in others), default=0)
-        borders: list[int] = []
-        for start, end in reversed(runs):
-            cut = self._choose(start, end, peak)
-            peak = max(peak, cut.peak)
-            borders = [start, *cut.borders, *borders]
-        self._rebuild(runs, sorted(set(borders)))
+        for start, end in runs:
+            peak = max(peak, self._choose(start, end, None).peak)
+        parts: dict[int, tuple[int, int]] = {}
+        for start, end in runs:
+            for border, batch in self._choose(start, end, peak).parts:
+                parts[start] = (border, batch)
+                start = border
+        self._rebuild(parts)
         return self.out
 
     def _runs(self) -> list[tuple[int, int]]:
@@ -79,16 +95,14 @@ class _Streaming:
                 start = i + 1
         return runs
 
-    def _rebuild(self, runs: list[tuple[int, int]], borders: list[int]) -> None:
-        ends = dict(pairwise(borders))
-        inside = {i for a, b in runs for i in range(a, b)}
+    def _rebuild(self, parts: Mapping[int, tuple[int, int]]) -> None:
         instrs: list[Instr] = []
         at = 0
         while at < len(self.instrs):
-            end = ends.get(at, at + 1) if at in inside else at + 1
+            end, batch = parts.get(at, (at + 1, 1))
             members = self.instrs[at:end]
             if len(members) > 1:
-                instrs.append(self._segment(at, end))
+                instrs.append(self._segment(at, end, batch))
                 members = share_scratch(self.out, members)
             instrs.extend(members)
             at = end
@@ -105,23 +119,54 @@ class _Streaming:
                     spans[name] = (spans.get(name, (index, index))[0], index)
         return spans
 
-    def _choose(self, start: int, stop: int, peak: int) -> _Cut:
-        """Ends of the segments that make the largest live set as small as possible, which is
-        `peak` elsewhere.
+    def _choose(self, start: int, stop: int, limit: int | None) -> _Cut:
+        """Ends of the segments with the smallest largest live set; with a limit to that set, those
+        with the least work row by row.
         """
-        best: list[_Cut | None] = [_Cut(peak, 0, ())]
+        best: list[_Cut | None] = [_Cut(0, 0, 0, ())]
         for end in range(start + 1, stop + 1):
             options = []
             for first in range(max(start, end - MAX_MEMBERS), end):
                 before = best[first - start]
-                if before is not None and self._may_stream(first, end):
-                    most = max(before.peak, self._cost(first, end))
-                    count = before.segments + (end - first > 1)
-                    options.append(_Cut(most, count, (*before.borders, end)))
-            best.append(min(options, key=lambda c: (c.peak, c.segments, len(c.borders))))
+                if before is None or not self._may_stream(first, end):
+                    continue
+                count = before.segments + (end - first > 1)
+                for batch, most in self._ways(first, end, limit):
+                    work = before.row_work + self._row_work(first, end, batch)
+                    parts = (*before.parts, (end, batch))
+                    options.append(_Cut(max(before.peak, most), work, count, parts))
+            best.append(min(options, key=by_work if limit else by_peak, default=None))
         chosen = best[-1]
-        assert chosen is not None  # each instruction may stand alone
+        assert chosen is not None  # each instruction may stand alone, within the smallest peak
         return chosen
+
+    def _ways(self, first: int, end: int, limit: int | None) -> list[tuple[int, int]]:
+        """Rows of a batch, and bytes alive while instructions first to end - 1 run; within the
+        limit, with the kernels' scratch memory for more than one row.
+        """
+        need = self._cost(first, end, 1)
+        if limit is None:
+            return [(1, need)]
+        ways = [(1, need)] if need <= limit else []
+        for batch in BATCHES[1:] if ways and end - first > 1 else ():
+            wanted = [scratch_bytes(self.out.values, i, batch) for i in self.instrs[first:end]]
+            need = self._cost(first, end, batch) + max(wanted)
+            if need <= limit:
+                ways.append((batch, need))
+        return ways
+
+    def _row_work(self, first: int, end: int, batch: int) -> int:
+        """Elements that are unpacked more than once, for they lie under windows of several
+        batches.
+        """
+        if end - first == 1:
+            return 0
+        work = 0
+        for instr in filter(unpacks, self.instrs[first:end]):
+            x = self.out.values[instr.operands["x"]]
+            again = max(0, instr.params["kh"] - instr.params["sh"])
+            work += x.count * again // (instr.params["sh"] * batch)
+        return work
 
     def _may_stream(self, first: int, end: int) -> bool:
         return end - first == 1 or all(is_row_op(self.out, i) for i in self.instrs[first:end])
@@ -133,16 +178,16 @@ class _Streaming:
             if start < end and last >= first
         )
 
-    def _cost(self, first: int, end: int) -> int:
+    def _cost(self, first: int, end: int, batch: int) -> int:
         """Bytes alive while instructions first to end - 1 run."""
         if end - first == 1:
             return self._alone(first)
         live = self._live(first, end)
         counters = value_bytes("u16", end - first + len(self.out.inputs))
-        rings = self._rings(first, end, self.rows_of)
+        rings = self._rings(first, end, self.rows_of[batch])
         live -= sum(aligned(self.sizes[name]) for name in rings)
         nbytes = {name: self._ring_bytes(name, rows) for name, rows in rings.items()}
-        groups = take_turns(nbytes, self.quarrel)
+        groups = take_turns(nbytes, self.quarrel[batch])
         scratch = [
             aligned(self.sizes[i.operands[SLOT]])
             for i in self.instrs[first:end]
@@ -163,7 +208,7 @@ class _Streaming:
                 return live - aligned(self.sizes[target])
         return live
 
-    def _estimate(self) -> None:
+    def _estimate(self, batch: int) -> None:
         """Rows each value needs, and which rings quarrel, when all that can stream is one segment:
         enough in any part of it.
         """
@@ -173,9 +218,10 @@ class _Streaming:
                 if end < stop and self._may_stream(first, end + 1):
                     continue
                 if end - first > 1:
-                    found = flow(self.out, self.instrs[first:end], self._streamed(first, end))
-                    self.rows_of |= found.rings
-                    self.quarrel |= quarrels(found, self.spans)
+                    streamed = self._streamed(first, end)
+                    found = flow(self.out, self.instrs[first:end], streamed, batch)
+                    self.rows_of[batch] |= found.rings
+                    self.quarrel[batch] |= quarrels(found, self.spans)
                 first = end
 
     def _streamed(self, first: int, end: int) -> Sequence[str]:
@@ -196,11 +242,11 @@ class _Streaming:
                 found[name] = rows_of[name]
         return found
 
-    def _segment(self, first: int, end: int) -> Instr:
+    def _segment(self, first: int, end: int, batch: int) -> Instr:
         out, members = self.out, self.instrs[first:end]
         layer = members[0].layer
         label = layer if end <= self.forward else f"{layer}.again{first}"
-        rows_flow = flow(out, members, self._streamed(first, end))
+        rows_flow = flow(out, members, self._streamed(first, end), batch)
         rings = self._rings(first, end, rows_flow.rings)
         nbytes = {name: self._ring_bytes(name, rows) for name, rows in rings.items()}
         for group in take_turns(nbytes, quarrels(rows_flow, self.spans)):

@@ -40,6 +40,9 @@ void mct_row_rescale(mct_engine *e, const mct_image_instruction *in, uint32_t oy
 void mct_row_gather(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
 void mct_row_absent(mct_engine *e, const mct_image_instruction *in, uint32_t oy);
 
+/* Output rows oy to oy + rows - 1 of a convolution. */
+void mct_make_conv2d(mct_engine *e, const mct_image_instruction *in, uint32_t oy, uint32_t rows);
+
 /* All rows of one of them; convolutions make them in one go. */
 mct_status mct_run_conv2d(mct_engine *e, const mct_image_instruction *in);
 mct_status mct_run_rows(mct_engine *e, const mct_image_instruction *in);

@@ -38,7 +38,7 @@ static int8_t *row_at(const mct_engine *e, const mct_image_instruction *in, uint
     return (int8_t *)e->arena + t->offset + y % mct_rows_held(t) * mct_row_bytes(t);
 }
 
-static void make_conv2d(mct_engine *e, const mct_image_instruction *in, uint32_t oy, uint32_t rows)
+void mct_make_conv2d(mct_engine *e, const mct_image_instruction *in, uint32_t oy, uint32_t rows)
 {
     const mct_image_tensor *x = mct_slot(&e->image, in, MCT_CONV2D_X);
     const mct_image_tensor *y = mct_slot(&e->image, in, MCT_CONV2D_Y);
@@ -60,12 +60,12 @@ static void make_conv2d(mct_engine *e, const mct_image_instruction *in, uint32_t
 
 void mct_row_conv2d(mct_engine *e, const mct_image_instruction *in, uint32_t oy)
 {
-    make_conv2d(e, in, oy, 1);
+    mct_make_conv2d(e, in, oy, 1);
 }
 
 mct_status mct_run_conv2d(mct_engine *e, const mct_image_instruction *in)
 {
-    make_conv2d(e, in, 0, mct_slot(&e->image, in, MCT_CONV2D_Y)->h);
+    mct_make_conv2d(e, in, 0, mct_slot(&e->image, in, MCT_CONV2D_Y)->h);
     return MCT_OK;
 }
 

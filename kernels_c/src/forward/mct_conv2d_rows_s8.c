@@ -2,6 +2,16 @@
 #include "mct_kernels.h"
 #include "mct_simd.h"
 
+#if MCT_DSP
+static int made_by_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
+                       int8_t *y, uint8_t *mask)
+{
+    return mct_conv2d_parts_dsp(p, x, oy, rows, y, mask) ||
+           mct_conv2d_dense_dsp(p, x, oy, rows, y, mask) ||
+           mct_conv2d_depthwise_dsp(p, x, oy, rows, y, mask);
+}
+#endif
+
 void mct_conv2d_rows_s8(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
                         int8_t *y, uint8_t *mask)
 {
@@ -10,9 +20,7 @@ void mct_conv2d_rows_s8(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uin
         return;
 #endif
 #if MCT_DSP
-    if (mct_conv2d_parts_dsp(p, x, oy, rows, y, mask) ||
-        mct_conv2d_dense_dsp(p, x, oy, rows, y, mask) ||
-        mct_conv2d_depthwise_dsp(p, x, oy, rows, y, mask))
+    if (made_by_dsp(p, x, oy, rows, y, mask))
         return;
 #endif
 #if MCT_SIMD

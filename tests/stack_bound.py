@@ -32,7 +32,8 @@ INDIRECT |= dict.fromkeys(STORE, r"store_(read|program|erase)")
 LIBRARY = re.compile(r"mem(cpy|set|cmp)|strlen|__\w+")
 LIBRARY_FRAME = 64  # of newlib's and libgcc's leaves, which come without frame sizes
 EXCEPTION_FRAME = 104 + 4  # pushed by the core, with the registers of its FPU, and aligned
-INTERRUPTS = ("usart_handler", "uart0_rx_handler")
+# Each row may interrupt those before it.
+INTERRUPTS = (("usart_handler", "uart0_rx_handler"), ("mct_nmi_handler",))
 
 
 @dataclass
@@ -92,5 +93,8 @@ def call_graph(firmware: Firmware) -> CallGraph:
 def stack_bound(board: Board) -> int:
     """Deepest chain of the program, and of an interrupt on top of it."""
     graph = call_graph(build_firmware(board))
-    interrupt = max(graph.depth(name) for name in INTERRUPTS if name in graph.calls)
-    return graph.depth("mct_reset_handler") + EXCEPTION_FRAME + interrupt
+    bound = graph.depth("mct_reset_handler")
+    for names in INTERRUPTS:
+        depths = [EXCEPTION_FRAME + graph.depth(name) for name in names if name in graph.calls]
+        bound += max(depths, default=0)
+    return bound

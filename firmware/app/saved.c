@@ -84,7 +84,8 @@ void mct_app_resume(mct_app *app)
     mct_image_header header;
 
     mct_hal_flash_partition(&image, &room);
-    if (room < sizeof header) {
+    /* After a fault nothing is opened: that may have been the fault, over and over. */
+    if (room < sizeof header || mct_hal_last_fault().pc != 0) {
         return;
     }
     memcpy(&header, image, sizeof header);

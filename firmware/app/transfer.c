@@ -20,6 +20,7 @@ uint32_t mct_app_check_ready(mct_app *app)
 /* 0, or the error. */
 static uint32_t put(mct_app *app, uint8_t target, uint32_t offset, const uint8_t *data, uint32_t n)
 {
+    const bool last = offset + n == app->targets[target].size;
     uint32_t bytes;
 
     if (target == MCT_WIRE_TARGET_SAMPLE) {
@@ -28,7 +29,7 @@ static uint32_t put(mct_app *app, uint8_t target, uint32_t offset, const uint8_t
         memcpy(mct_engine_state(&app->engine, &bytes) + offset, data, n);
     } else if (app->place == MCT_WIRE_PLACE_SRAM) {
         memcpy(app->pool + app->top + offset, data, n);
-    } else if (mct_hal_flash_write(offset, data, n) != 0) {
+    } else if (mct_hal_flash_write(offset, data, n, last) != 0) {
         return mct_app_fail(app, MCT_WIRE_ERR_FLASH, offset, 0);
     }
     return 0;

@@ -10,6 +10,7 @@
 #ifndef MCT_HAL_H
 #define MCT_HAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -100,10 +101,12 @@ void mct_hal_pool(uint8_t **base, uint32_t *size);
 void mct_hal_flash_partition(const uint8_t **base, uint32_t *size);
 
 /*
- * Writes n bytes at offset into the image partition and reads them back. Returns 0, or -1 where the
- * range lies outside, or the partition cannot be written by this board.
+ * Writes the next n bytes of an image into its partition and reads back what is programmed of them.
+ * Offsets follow each other from 0 on; `last`: these end the image. Flash that is programmed in
+ * units keeps the bytes of an incomplete one until the rest comes. Returns 0, or -1 where the range
+ * lies outside, bytes before are missing, or this board cannot write the partition.
  */
-int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n);
+int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n, bool last);
 
 /*
  * The flash that keeps trained states, NULL where the board has none. An erasure may take seconds,

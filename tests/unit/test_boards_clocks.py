@@ -3,6 +3,7 @@
 The firmware's clock code runs on this machine over a model in which oscillators, regulators and the
 PLL become ready a little after they are switched on. At the moment of the switch to the PLL every
 frequency, wait state and supply setting must be inside the limits of the reference manuals below.
+The limits were written from memory of those manuals, and no board here has run (docs/boards.md).
 """
 
 from __future__ import annotations

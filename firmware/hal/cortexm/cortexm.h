@@ -41,10 +41,15 @@ typedef struct {
 extern const mct_layout mct_ld_layout;
 extern uint8_t mct_ld_stack_end[]; /* again, for the initial stack pointer */
 
+/* Nothing raises it, unless a family has something that does. */
+#ifndef MCT_NMI_HANDLER
+#define MCT_NMI_HANDLER mct_fault_handler
+#endif
+
 /* The first entries of every vector table; faults all go to one handler, escalated or not. */
 #define MCT_CORE_VECTORS                                                                           \
     [0] = (mct_vector)(void (*)(void))mct_ld_stack_end, [1] = mct_reset_handler,                   \
-    [2] = mct_fault_handler, [3] = mct_fault_handler, [4] = mct_fault_handler,                     \
+    [2] = MCT_NMI_HANDLER, [3] = mct_fault_handler, [4] = mct_fault_handler,                       \
     [5] = mct_fault_handler, [6] = mct_fault_handler
 
 void mct_reset_handler(void);

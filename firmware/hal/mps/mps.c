@@ -141,11 +141,12 @@ const mct_block_device *mct_hal_store(void)
     return &device;
 }
 
-int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n)
+int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n, bool last)
 {
     const uint32_t size = mct_ld_layout.image_end - mct_ld_layout.image_start;
     uint8_t *dst = (uint8_t *)mct_ld_layout.image_start + offset;
 
+    (void)last;
     if (offset > size || n > size - offset) {
         return -1;
     }

@@ -144,8 +144,9 @@ void mct_hal_flash_partition(const uint8_t **base, uint32_t *size)
     *size = sizeof image;
 }
 
-int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n)
+int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n, bool last)
 {
+    (void)last;
     if (offset > sizeof image || n > sizeof image - offset) {
         return -1;
     }

@@ -29,6 +29,16 @@ static inline void mct_reg_barrier(void)
     __asm volatile("dsb\n\tisb" ::: "memory");
 }
 
+/* Bytes as they are read from flash, whose error correction may have something to say. */
+static inline void mct_reg_copy(uint8_t *dst, uint32_t address, uint32_t n)
+{
+    const volatile uint8_t *src = (const volatile uint8_t *)address;
+
+    for (uint32_t i = 0; i < n; i++) {
+        dst[i] = src[i];
+    }
+}
+
 /* What is programmed at an address of flash. */
 static inline const uint8_t *mct_reg_memory(uint32_t address)
 {

@@ -4,9 +4,6 @@
 #include "family.h"
 #include "stm32.h"
 
-/* The app's DATA frames start at multiples of this. */
-#define FRAME_ALIGN 8u
-
 static uint32_t address_of(uint32_t slot, uint32_t offset)
 {
     return mct_ld_layout.store[slot].base + offset;
@@ -51,33 +48,48 @@ const mct_block_device *mct_hal_store(void)
 }
 
 /* Erases a sector when its first byte comes, as an image is sent from its first byte on. */
-static int write_unit(uint32_t address, const uint8_t *src, uint32_t n)
+static int write_unit(uint32_t address, const uint8_t *unit)
 {
-    uint8_t unit[MCT_FLASH_UNIT];
+    uint8_t found[MCT_FLASH_UNIT];
 
     if (mct_flash_sector(address) != 0 && mct_flash_erase(address) != 0) {
         return -1;
     }
-    memset(unit, 0xFF, sizeof unit);
-    memcpy(unit, src, n);
-    return mct_flash_program(address, unit);
-}
-
-int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n)
-{
-    const uint32_t size = mct_ld_layout.image_end - mct_ld_layout.image_start;
-    const uint32_t address = mct_ld_layout.image_start + offset;
-
-    if (offset > size || n > size - offset || offset % MCT_FLASH_UNIT != 0 ||
-        MCT_FLASH_UNIT > FRAME_ALIGN || !MCT_FLASH_WRITABLE) {
+    if (mct_flash_program(address, unit) != 0 ||
+        mct_flash_read(address, found, sizeof found) != 0) {
         return -1;
     }
-    for (uint32_t at = 0; at < n; at += MCT_FLASH_UNIT) {
-        const uint32_t part = n - at < MCT_FLASH_UNIT ? n - at : MCT_FLASH_UNIT;
+    return memcmp(found, unit, sizeof found) == 0 ? 0 : -1;
+}
 
-        if (write_unit(address + at, src + at, part) != 0) {
+static bool in_partition(uint32_t offset, uint32_t n)
+{
+    const uint32_t size = mct_ld_layout.image_end - mct_ld_layout.image_start;
+
+    return MCT_FLASH_WRITABLE && offset <= size && n <= size - offset;
+}
+
+int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n, bool last)
+{
+    static uint8_t unit[MCT_FLASH_UNIT];
+    static uint32_t held; /* bytes of the unit that is not programmed yet */
+
+    held = offset == 0 ? 0 : held;
+    if (!in_partition(offset, n) || offset % MCT_FLASH_UNIT != held) {
+        return -1;
+    }
+    uint32_t address = mct_ld_layout.image_start + offset - held;
+    for (uint32_t i = 0; i < n; i++) {
+        unit[held++] = src[i];
+        if (held < MCT_FLASH_UNIT && !(last && i + 1 == n)) {
+            continue;
+        }
+        memset(unit + held, 0xFF, sizeof unit - held);
+        held = 0;
+        if (write_unit(address, unit) != 0) {
             return -1;
         }
+        address += MCT_FLASH_UNIT;
     }
-    return memcmp(mct_reg_memory(address), src, n) == 0 ? 0 : -1;
+    return 0;
 }

@@ -18,8 +18,7 @@
 #define MCT_USART_BIT  (1u << 18)
 #endif
 
-/* A flash word. Frames of the link are no multiple of it: an image comes by the flasher. */
-#define MCT_FLASH_UNIT     32u
-#define MCT_FLASH_WRITABLE 0
+#define MCT_FLASH_UNIT     32u /* a flash word */
+#define MCT_FLASH_WRITABLE 1
 
 #endif

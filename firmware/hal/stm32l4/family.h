@@ -18,4 +18,11 @@
 #define MCT_USART_BIT  (1u << 17)
 #endif
 
+#define MCT_FLASH_UNIT     8u /* a double word */
+#define MCT_FLASH_WRITABLE 1
+
+/* Two wrong bits in a double word of flash come as this exception. */
+#define MCT_NMI_HANDLER mct_nmi_handler
+void mct_nmi_handler(void);
+
 #endif

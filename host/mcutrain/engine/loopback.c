@@ -149,8 +149,9 @@ void mct_hal_flash_partition(const uint8_t **base, uint32_t *size)
     *size = board->flash_bytes;
 }
 
-int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n)
+int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n, bool last)
 {
+    (void)last;
     if (!board->flash_writable || offset > board->flash_bytes || n > board->flash_bytes - offset) {
         return -1;
     }

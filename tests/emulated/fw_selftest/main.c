@@ -139,9 +139,9 @@ static void image_write(uint32_t offset)
     uint32_t size;
 
     mct_hal_flash_partition(&image, &size);
-    words[0] = (uint32_t)mct_hal_flash_write(offset, text, sizeof text);
+    words[0] = (uint32_t)mct_hal_flash_write(offset, text, sizeof text, true);
     words[1] = words[0] == 0 && memcmp(image + offset, text, sizeof text) == 0;
-    words[2] = (uint32_t)mct_hal_flash_write(size - 3u, text, sizeof text);
+    words[2] = (uint32_t)mct_hal_flash_write(size - 3u, text, sizeof text, true);
     answer(3);
 }
 

@@ -30,7 +30,7 @@ int mct_flash_erase(uint32_t address);
 int mct_flash_program(uint32_t address, const uint8_t *src);
 int mct_flash_read(uint32_t address, uint8_t *dst, uint32_t n);
 uint32_t mct_flash_sector(uint32_t address);
-int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n);
+int mct_hal_flash_write(uint32_t offset, const uint8_t *src, uint32_t n, _Bool last);
 typedef struct { uint32_t valid, sequence, image_crc, state_bytes, state_crc; } mct_store_record;
 typedef struct {
     const void *device; mct_store_record records[2]; uint32_t erasures[2];
@@ -41,6 +41,8 @@ uint32_t mct_store_capacity(const mct_store *store);
 int mct_store_load(const mct_store *store, uint32_t image_crc, uint8_t *state, uint32_t bytes);
 int mct_store_save(mct_store *store, uint32_t image_crc, const uint8_t *state, uint32_t bytes);
 """
+
+NMI_CDEF = "void mct_nmi_handler(void);"
 
 
 class Model(Protocol):
@@ -60,7 +62,7 @@ class Drivers:
         target = folder / f"{board.config}.so"
         _compile(board, target)
         self.ffi = cffi.FFI()
-        self.ffi.cdef(CDEF)
+        self.ffi.cdef(CDEF + (NMI_CDEF if board.hal[-1] == "stm32l4" else ""))
         self.lib: Any = self.ffi.dlopen(str(target))
         self.flash = self.ffi.buffer(self.lib.model_flash)
         self._keep: list[object] = []

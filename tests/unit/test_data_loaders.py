@@ -162,7 +162,7 @@ def test_folder_orders_classes_and_files(pictures: Path) -> None:
     assert data.classes == ("cat", "dog")
     assert data.y.tolist() == [0, 0, 1, 1]
     assert data.shape == (3, 4, 3)
-    assert data.x[:, 0, 0].tolist() == [[10, 0, 7], [10, 1, 7], [200, 0, 7], [200, 1, 7]]
+    assert data.array()[:, 0, 0].tolist() == [[10, 0, 7], [10, 1, 7], [200, 0, 7], [200, 1, 7]]
 
 
 def test_folder_resizes_and_grays(pictures: Path) -> None:
@@ -185,6 +185,16 @@ def test_folder_errors(pictures: Path) -> None:
     (pictures / "dog" / "odd.png").write_bytes(b"\x89PNG\r\n\x1a\n damaged")
     with pytest.raises(InputError, match="cannot read the image"):
         folder.load(pictures)
+
+
+def test_a_truncated_image_is_named_when_it_is_looked_at(pictures: Path) -> None:
+    file = pictures / "dog" / "1.png"
+    file.write_bytes(file.read_bytes()[:45])
+    data = folder.load(pictures)
+    assert data.sample(0).shape == (3, 4, 3)
+    with pytest.raises(InputError, match="cannot read the image") as caught:
+        data.array()
+    assert caught.value.where == str(file)
 
 
 def test_folder_without_pillow_says_how_to_get_it(

@@ -1,4 +1,4 @@
-"""Images that stay encoded (JPEG, PNG, ...) in memory and are decoded when they are looked at.
+"""Images that stay encoded (JPEG, PNG, ...), in memory or files, until they are looked at.
 
 Decoded, 8,000 images of 128x128 take 400 MB. Needs Pillow (extra `images`).
 """
@@ -6,7 +6,9 @@ Decoded, 8,000 images of 128x128 take 400 MB. Needs Pillow (extra `images`).
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +18,15 @@ from mcutrain.errors import InputError, ToolchainError
 
 Pixels = npt.NDArray[np.uint8]
 Size = tuple[int, int]
+Encoded = bytes | memoryview | Path
 
 
 class EncodedImages:
     """What an array (N, H, W, C) of uint8 is, as far as a data set needs it.
 
     Args:
-        encoded: the bytes of each image.
-        name: the file that they are from, for errors.
+        encoded: the bytes of each image, or its file.
+        name: the file or folder that they are from, for errors.
         size: (H, W) that every image is resized to, bilinearly; None takes that of the first one.
         gray: luma only: C is 1, else 3.
 
@@ -37,7 +40,7 @@ class EncodedImages:
 
     def __init__(
         self,
-        encoded: Sequence[bytes | memoryview],
+        encoded: Sequence[Encoded],
         name: str,
         size: Size | None = None,
         gray: bool = False,
@@ -46,10 +49,10 @@ class EncodedImages:
         self._name = name
         self._resize, self._gray = size, gray
         self._numbers = np.arange(len(encoded))
-        self._pillow = pillow("images in an archive")
+        self._pillow = pillow("images")
         self._size: Size = size or (1, 1)
         if size is None and len(encoded):
-            height, width, _ = self._decoded(0, f"{name}, image 0").shape
+            height, width, _ = self._decoded(0).shape
             self._size = (height, width)
 
     @property
@@ -63,20 +66,24 @@ class EncodedImages:
     def __getitem__(self, index: int) -> Pixels:
         """One image (H, W, C)."""
         number = int(self._numbers[index])
-        where = f"{self._name}, image {number}"
-        pixels = self._decoded(number, where)
+        pixels = self._decoded(number)
         if pixels.shape[:2] != self._size:
             raise InputError(
                 "the images are not all of one size",
-                where=where,
+                where=self._where(number),
                 why=f"{pixels.shape[0]}x{pixels.shape[1]}, the first one has "
                 f"{self._size[0]}x{self._size[1]}",
                 hint="...?size=HEIGHTxWIDTH resizes them",
             )
         return pixels
 
-    def _decoded(self, number: int, where: str) -> Pixels:
-        return decode(self._pillow, self._encoded[number], where, self._resize, self._gray)
+    def _decoded(self, number: int) -> Pixels:
+        encoded, where = self._encoded[number], self._where(number)
+        return decode(self._pillow, encoded, where, self._resize, self._gray)
+
+    def _where(self, number: int) -> str:
+        encoded = self._encoded[number]
+        return str(encoded) if isinstance(encoded, Path) else f"{self._name}, image {number}"
 
     def take(self, indices: npt.NDArray[np.int64] | slice) -> EncodedImages:
         """The images at `indices`, still encoded."""
@@ -111,9 +118,19 @@ def pillow(what: str) -> Any:
     return Image
 
 
+def size_of(image_module: Any, encoded: Encoded, where: str) -> Size:
+    """Height and width, from an image's header.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    with _opened(image_module, encoded, where) as opened:
+        return opened.height, opened.width
+
+
 def decode(
     image_module: Any,
-    encoded: bytes | memoryview,
+    encoded: Encoded,
     where: str,
     size: Size | None = None,
     gray: bool = False,
@@ -123,12 +140,19 @@ def decode(
     Raises:
         InputError: it cannot be read.
     """
-    try:
-        with image_module.open(io.BytesIO(encoded)) as opened:
-            image = opened.convert("L" if gray else "RGB")
-    except (OSError, ValueError, image_module.DecompressionBombError) as error:
-        raise InputError("cannot read the image", where=where, why=str(error)) from error
+    with _opened(image_module, encoded, where) as opened:
+        image = opened.convert("L" if gray else "RGB")
     if size is not None and (image.height, image.width) != size:
         image = image.resize((size[1], size[0]), image_module.Resampling.BILINEAR)
     pixels = np.asarray(image, np.uint8)
     return pixels.reshape(pixels.shape[0], pixels.shape[1], 1 if gray else 3)
+
+
+@contextmanager
+def _opened(image_module: Any, encoded: Encoded, where: str) -> Iterator[Any]:
+    source = encoded if isinstance(encoded, Path) else io.BytesIO(encoded)
+    try:
+        with image_module.open(source) as opened:
+            yield opened
+    except (OSError, ValueError, image_module.DecompressionBombError) as error:
+        raise InputError("cannot read the image", where=where, why=str(error)) from error

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from mcutrain.data.dataset import Dataset, make
-from mcutrain.data.encoded import Size, decode, pillow
+from mcutrain.data.encoded import EncodedImages, Size, pillow, size_of
 from mcutrain.errors import InputError
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".gif", ".webp"}
@@ -16,6 +16,8 @@ SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".ppm", ".pgm", ".gif", ".webp"}
 def load(path: Path, size: Size | None = None, gray: bool = False) -> Dataset:
     """Images (N, H, W, 3), or (N, H, W, 1) if `gray`, uint8, ordered by class and file name.
 
+    They are read when they are looked at; here only their headers are.
+
     Args:
         path: holds one folder a class; the folders' names, sorted, are the classes.
         size: (H, W) that every image is resized to; None takes them as they are, all of one size.
@@ -23,7 +25,7 @@ def load(path: Path, size: Size | None = None, gray: bool = False) -> Dataset:
 
     Raises:
         ToolchainError: Pillow is not installed.
-        InputError: no classes, no images, an unreadable image, or images of different sizes.
+        InputError: no classes, no images, a file that is no image, or images of different sizes.
     """
     image_module = pillow("image folders")
     if not path.is_dir():
@@ -36,26 +38,19 @@ def load(path: Path, size: Size | None = None, gray: bool = False) -> Dataset:
             where=str(path),
             why="images are looked for as FOLDER/CLASS/*.png, *.jpg, *.bmp, *.ppm, *.gif, *.webp",
         )
-    images = [decode(image_module, _content(f), str(f), size, gray) for f, _ in files]
-    for (f, _), image in zip(files, images, strict=True):
-        if image.shape != images[0].shape:
+    sizes = [size_of(image_module, f, str(f)) for f, _ in files]
+    for (f, _), (height, width) in zip(files, sizes, strict=True):
+        if size is None and (height, width) != sizes[0]:
             raise InputError(
                 "the images are not all of one size",
                 where=str(f),
-                why=f"{image.shape[0]}x{image.shape[1]}, but {files[0][0].name} has "
-                f"{images[0].shape[0]}x{images[0].shape[1]}",
+                why=f"{height}x{width}, but {files[0][0].name} has {sizes[0][0]}x{sizes[0][1]}",
                 hint=f"folder:{path}?size=HEIGHTxWIDTH resizes them",
             )
+    images = EncodedImages([f for f, _ in files], str(path), size, gray)
     labels = np.array([label for _, label in files], np.int64)
-    return make(np.stack(images), labels, str(path), [f.name for f in folders])
+    return make(images, labels, str(path), [f.name for f in folders])
 
 
 def _images(folder: Path) -> list[Path]:
     return sorted(f for f in folder.iterdir() if f.suffix.lower() in SUFFIXES)
-
-
-def _content(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError("cannot read the image", where=str(path), why=str(error)) from error

@@ -150,6 +150,7 @@ static inline void mct_conv_sums(mct_v16 *acc, uint32_t n, const mct_x *a, uint3
 {
     for (uint32_t k = 0; k < lda; k += MCT_V_TAPS, b += MCT_V_TAPS * MCT_BLOCK) {
         mct_v16 w = mct_v_taps(b);
+        MCT_UNROLL
         for (uint32_t r = 0; r < n; r++)
             acc[r] = mct_v_dot_taps(acc[r], mct_v_taps_of(a + r * lda + k), w);
     }
@@ -162,9 +163,11 @@ static void mct_make_outputs(const mct_outputs *out, const mct_x *a, uint32_t n,
     const mct_outputs o = *out;
     mct_v16 acc[MCT_V_ROWS];
     for (; n >= MCT_V_ROWS; n -= MCT_V_ROWS, a += MCT_V_ROWS * lda) {
+        MCT_UNROLL
         for (uint32_t r = 0; r < MCT_V_ROWS; r++)
             acc[r] = o.start;
         mct_conv_sums(acc, MCT_V_ROWS, a, lda, b);
+        MCT_UNROLL
         for (uint32_t r = 0; r < MCT_V_ROWS; r++, y += o.c, bit += o.c)
             mct_put_output(&o, acc[r], y, mask, bit);
     }

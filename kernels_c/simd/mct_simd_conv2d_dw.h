@@ -68,9 +68,11 @@ static void mct_dw_sums(const mct_dw_part *t, mct_dw *d)
     int32_t *c = d->c;
     uint32_t j = 0, lda = 2 * t->pairs;
     for (; j + MCT_V_ROWS <= t->rows; j += MCT_V_ROWS, c += MCT_V_ROWS * MCT_BLOCK) {
+        MCT_UNROLL
         for (uint32_t r = 0; r < MCT_V_ROWS; r++)
             acc[r] = t->pixel != 0 ? mct_v_load(c + r * MCT_BLOCK) : zero;
         mct_gemm(acc, MCT_V_ROWS, d->a + j * lda, lda, d->b, t->pairs);
+        MCT_UNROLL
         for (uint32_t r = 0; r < MCT_V_ROWS; r++)
             mct_v_store(c + r * MCT_BLOCK, acc[r]);
     }

@@ -69,9 +69,11 @@ static void mct_make_errors(const mct_errors *out, const int16_t *a, uint32_t n,
     mct_v16 acc[MCT_V_ROWS];
     mct_seen seen = mct_seen_nothing();
     for (; n >= MCT_V_ROWS; n -= MCT_V_ROWS, a += MCT_V_ROWS * lda) {
+        MCT_UNROLL
         for (uint32_t r = 0; r < MCT_V_ROWS; r++)
             acc[r] = mct_v_set(0);
         mct_gemm(acc, MCT_V_ROWS, a, lda, b, lda / 2);
+        MCT_UNROLL
         for (uint32_t r = 0; r < MCT_V_ROWS; r++, i += o.c)
             mct_put_any_error(&o, i, acc[r], e_x, &seen);
     }

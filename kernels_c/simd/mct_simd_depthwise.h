@@ -11,10 +11,10 @@
 #include "mct_simd_put.h"
 #include "mct_window.h"
 
-#define MCT_RING_MAX  32768u                   /* elements */
-#define MCT_TAPS_MAX  8192u                    /* elements */
-#define MCT_WIDTH_MAX 512u                     /* pixels of a row, with padding or of outputs */
-#define MCT_GROUP     (MCT_V_TAPS * MCT_BLOCK) /* taps that one product takes */
+#define MCT_RING_MAX   32768u                   /* elements */
+#define MCT_TAPS_MAX   8192u                    /* elements */
+#define MCT_KERNEL_MAX 256u                     /* weights of a channel */
+#define MCT_GROUP      (MCT_V_TAPS * MCT_BLOCK) /* taps that one product takes */
 
 /* What is convolved: rows of x, spread by `up`, at (top, left) among elements `fill`. */
 typedef struct {
@@ -31,7 +31,6 @@ typedef struct {
 typedef struct {
     mct_x ring[MCT_RING_MAX] __attribute__((aligned(64))); /* (kh, width, 16, MCT_V_TAPS) */
     mct_w taps[MCT_TAPS_MAX] __attribute__((aligned(64))); /* (kh, groups, 16, MCT_V_TAPS) */
-    int8_t line[(MCT_WIDTH_MAX + MCT_V_TAPS) * MCT_BLOCK];
     uint8_t blank[256]; /* rows of the ring that are only zeros, and need no products */
     uint32_t next;      /* row that comes into the ring */
     uint32_t groups;    /* of taps in a row of the kernel */
@@ -46,33 +45,25 @@ static uint32_t mct_tap_groups(uint32_t kw)
 static int mct_plane_fits(mct_plane *s)
 {
     s->width = (s->out_w - 1) * s->sw + s->kw;
-    return s->out_w <= MCT_WIDTH_MAX && s->width <= MCT_WIDTH_MAX &&
+    return s->kh * s->kw <= MCT_KERNEL_MAX && s->width <= MCT_RING_MAX / MCT_GROUP &&
            s->kh * s->width * MCT_GROUP <= MCT_RING_MAX &&
            s->kh * mct_tap_groups(s->kw) * MCT_GROUP <= MCT_TAPS_MAX;
-}
-
-/* n taps from w on, or back from it. */
-static inline void mct_taps_to(mct_w *to, const int8_t *w, uint32_t n, int turned)
-{
-    for (uint32_t i = 0; i < n; i++)
-        to[i] = turned ? *(w - i) : w[i];
 }
 
 /* The kernel w of one channel, perhaps turned around, to its lane. */
 static inline void mct_pack_tap(const mct_conv *conv, const int8_t *w, int turned, mct_w *to)
 {
-    uint32_t kh = conv->win.kh, kw = conv->win.kw;
-    if (turned)
-        w += kh * kw - 1;
+    uint32_t kh = conv->win.kh, kw = conv->win.kw, size = kh * kw;
+    int8_t kernel[MCT_KERNEL_MAX + MCT_V_TAPS];
+    memset(kernel + size, 0, MCT_V_TAPS);
+    for (uint32_t i = 0; i < size; i++)
+        kernel[i] = w[turned ? size - 1 - i : i];
     for (uint32_t ky = 0; ky < kh; ky++) {
-        uint32_t kx = 0;
-        for (; kx + MCT_V_TAPS <= kw; kx += MCT_V_TAPS, to += MCT_GROUP)
-            mct_taps_to(to, turned ? w - kx : w + kx, MCT_V_TAPS, turned);
-        if (kx < kw) {
-            mct_taps_to(to, turned ? w - kx : w + kx, kw - kx, turned);
-            to += MCT_GROUP;
+        for (uint32_t kx = 0; kx < kw; kx += MCT_V_TAPS, to += MCT_GROUP) {
+            mct_v_copy_taps(to, kernel + ky * kw + kx);
+            for (uint32_t i = kw - kx; i < MCT_V_TAPS; i++) /* of the next row */
+                to[i] = 0;
         }
-        w += turned ? -(int32_t)kw : (int32_t)kw;
     }
 }
 
@@ -81,7 +72,8 @@ static void mct_pack_taps(const mct_conv *conv, uint32_t o, uint32_t n, int turn
 {
     uint32_t size = (uint32_t)conv->win.kh * conv->win.kw;
     uint32_t first = conv->perm != NULL ? 0 : o, end = conv->perm != NULL ? conv->x.c : o + n;
-    memset(taps, 0, conv->win.kh * mct_tap_groups(conv->win.kw) * MCT_GROUP * sizeof *taps);
+    if (n < MCT_BLOCK)
+        memset(taps, 0, conv->win.kh * mct_tap_groups(conv->win.kw) * MCT_GROUP * sizeof *taps);
     for (uint32_t i = first; i < end; i++) {
         uint32_t lane = (conv->perm != NULL ? conv->perm[i] : i) - o;
         const int8_t *w = i < conv->trained ? conv->w_trained + i * size
@@ -91,17 +83,26 @@ static void mct_pack_taps(const mct_conv *conv, uint32_t o, uint32_t n, int turn
     }
 }
 
-/* n channels of each pixel of an input row to their places in the line. */
-static void mct_line_of(const mct_plane *s, const int8_t *x, uint32_t n, int8_t *line)
+/* An input row x, n channels of each pixel, between elements `fill`, as taps. */
+static void mct_spread_row(const mct_plane *s, const int8_t *x, uint32_t n, mct_x *to)
 {
-    uint32_t step = s->up_x * MCT_BLOCK, left = (uint32_t)s->left, room;
-    room = left >= s->width ? 0 : (s->width - left + s->up_x - 1) / s->up_x;
-    line += left * MCT_BLOCK;
-    for (uint32_t i = s->w < room ? s->w : room; i > 0; i--, line += step, x += s->c) {
-        if (n == MCT_BLOCK)
-            memcpy(line, x, MCT_BLOCK);
-        else
-            memcpy(line, x, n);
+    int8_t fill[MCT_BLOCK], room[MCT_BLOCK] = {0};
+    uint32_t at = (uint32_t)s->left, end = at + s->w * s->up_x; /* of the pixels */
+    mct_pixels pixels;
+    memset(fill, s->fill, sizeof fill);
+    pixels = mct_v_no_pixels();
+    for (uint32_t i = 0; i < s->width + MCT_V_TAPS - 1; i++) {
+        const int8_t *from = fill;
+        if (i == at && at < end) {
+            from = mct_some_bytes(room, x, n);
+            x += s->c;
+            at += s->up_x;
+        }
+        pixels = mct_v_slide(pixels, from);
+        if (i >= MCT_V_TAPS - 1) {
+            mct_v_spread(to, pixels);
+            to += MCT_GROUP;
+        }
     }
 }
 
@@ -113,9 +114,7 @@ static void mct_ring_row(const mct_plane *s, mct_depthwise *d, uint32_t row, uin
     mct_x *to = d->ring + row % s->kh * s->width * MCT_GROUP;
     d->blank[row % s->kh] = !inside && s->fill == 0 && MCT_V_OFFSET == 0;
     if (inside) {
-        mct_line_of(s, mct_row(s->x, at / (int32_t)s->up_y) + o, n, d->line);
-        for (uint32_t i = 0; i < s->width; i++, to += MCT_GROUP)
-            mct_v_spread(to, d->line + i * MCT_BLOCK);
+        mct_spread_row(s, mct_row(s->x, at / (int32_t)s->up_y) + o, n, to);
     } else {
         for (uint32_t i = 0; i < s->width * MCT_GROUP; i++)
             to[i] = (mct_x)(s->fill + MCT_V_OFFSET);
@@ -136,6 +135,7 @@ static inline void mct_depthwise_sums(const mct_plane *s, const mct_depthwise *d
         }
         for (uint32_t k = 0; k < d->groups; k++, x += MCT_V_TAPS * MCT_GROUP, w += MCT_GROUP) {
             mct_v16 tap = mct_v_taps(w);
+            MCT_UNROLL
             for (uint32_t r = 0; r < count; r++)
                 sum[r] = mct_v_dot_taps(sum[r], mct_v_taps(x + r * s->sw * MCT_GROUP), tap);
         }
@@ -148,7 +148,6 @@ static void mct_depthwise_begin(const mct_conv *conv, const mct_plane *s, mct_de
 {
     d->next = 0;
     d->groups = mct_tap_groups(s->kw);
-    memset(d->line, s->fill, (s->width + MCT_V_TAPS) * MCT_BLOCK);
     mct_pack_taps(conv, o, n, turned, d->taps);
 }
 
@@ -171,9 +170,11 @@ static void mct_depthwise_outputs(const mct_plane *s, const mct_depthwise *d, ui
     mct_v16 sum[MCT_V_ROWS];
     uint32_t ox = 0;
     for (; ox + MCT_V_ROWS <= s->out_w; ox += MCT_V_ROWS) {
+        MCT_UNROLL
         for (uint32_t r = 0; r < MCT_V_ROWS; r++)
             sum[r] = o.start;
         mct_depthwise_sums(s, d, row, ox * s->sw, MCT_V_ROWS, sum);
+        MCT_UNROLL
         for (uint32_t r = 0; r < MCT_V_ROWS; r++, y += o.c, bit += o.c)
             mct_put_output(&o, sum[r], y, mask, bit);
     }
@@ -232,9 +233,11 @@ static void mct_depthwise_errors(const mct_plane *s, const mct_depthwise *d, uin
     mct_v16 sum[MCT_V_ROWS];
     uint32_t ix = 0;
     for (; ix + MCT_V_ROWS <= s->out_w; ix += MCT_V_ROWS) {
+        MCT_UNROLL
         for (uint32_t j = 0; j < MCT_V_ROWS; j++)
             sum[j] = start;
         mct_depthwise_sums(s, d, row, ix, MCT_V_ROWS, sum);
+        MCT_UNROLL
         for (uint32_t j = 0; j < MCT_V_ROWS; j++, i += o.c)
             mct_put_any_error(&o, i, mct_v_mul(sum[j], r), e_x, seen);
     }

@@ -151,14 +151,19 @@ static inline mct_v16 mct_v_dot(mct_v16 acc, mct_v16 v, mct_v16 w)
     return acc;
 }
 
-/* Pairs (x0[l], x1[l]) of sixteen bytes each. */
-static inline void mct_v_interleave(int16_t *to, const int8_t *x0, const int8_t *x1)
+/* Pairs of the lanes of two times sixteen bytes. */
+static inline void mct_v_store_pairs(int16_t *to, __m128i x0, __m128i x1)
 {
-    __m256i p = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)x0));
-    __m256i q = _mm256_cvtepi8_epi16(_mm_loadu_si128((const void *)x1));
+    __m256i p = _mm256_cvtepi8_epi16(x0), q = _mm256_cvtepi8_epi16(x1);
     __m256i low = _mm256_unpacklo_epi16(p, q), high = _mm256_unpackhi_epi16(p, q);
     _mm256_storeu_si256((void *)to, _mm256_permute2x128_si256(low, high, 0x20));
     _mm256_storeu_si256((void *)(to + 16), _mm256_permute2x128_si256(low, high, 0x31));
+}
+
+/* Pairs (x0[l], x1[l]) of sixteen bytes each. */
+static inline void mct_v_interleave(int16_t *to, const int8_t *x0, const int8_t *x1)
+{
+    mct_v_store_pairs(to, _mm_loadu_si128((const void *)x0), _mm_loadu_si128((const void *)x1));
 }
 
 /* Taps of sixteen channels, and those of one pixel in all lanes. */
@@ -185,10 +190,29 @@ static inline void mct_v_copy_taps(mct_w *to, const int8_t *w)
     to[1] = w[1];
 }
 
-/* Taps from MCT_V_TAPS pixels of sixteen channels. */
-static inline void mct_v_spread(mct_x *to, const int8_t *line)
+/* Sixteen channels of MCT_V_TAPS pixels. */
+typedef struct {
+    __m128i first, second;
+} mct_pixels;
+
+static inline mct_pixels mct_v_no_pixels(void)
 {
-    mct_v_interleave(to, line, line + 16);
+    mct_pixels none = {_mm_setzero_si128(), _mm_setzero_si128()};
+    return none;
+}
+
+/* The next pixels: without the first of these, with that at x. */
+static inline mct_pixels mct_v_slide(mct_pixels v, const int8_t *x)
+{
+    v.first = v.second;
+    v.second = _mm_loadu_si128((const void *)x);
+    return v;
+}
+
+/* Taps from pixels. */
+static inline void mct_v_spread(mct_x *to, mct_pixels v)
+{
+    mct_v_store_pairs(to, v.first, v.second);
 }
 
 static inline mct_v16 mct_v_load_s8(const int8_t *at)

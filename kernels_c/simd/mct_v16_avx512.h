@@ -147,16 +147,28 @@ static inline void mct_v_copy_taps(mct_w *to, const int8_t *w)
     memcpy(to, w, MCT_V_TAPS);
 }
 
-/* Taps from MCT_V_TAPS pixels of sixteen channels: dwords change registers' quarters, then bytes.
- */
-static inline void mct_v_spread(mct_x *to, const int8_t *line)
+/* Sixteen channels of MCT_V_TAPS pixels, the first in the lowest quarter. */
+typedef __m512i mct_pixels;
+
+static inline mct_pixels mct_v_no_pixels(void)
+{
+    return _mm512_setzero_si512();
+}
+
+/* The next pixels: without the first of these, with that at x. */
+static inline mct_pixels mct_v_slide(mct_pixels v, const int8_t *x)
+{
+    return _mm512_alignr_epi32(_mm512_broadcast_i32x4(_mm_loadu_si128((const void *)x)), v, 4);
+}
+
+/* Taps from pixels: dwords change quarters, then bytes their places. */
+static inline void mct_v_spread(mct_x *to, mct_pixels v)
 {
     const __m512i dwords = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i bytes =
         _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
-    __m512i v = _mm512_permutexvar_epi32(dwords, _mm512_loadu_si512(line));
-    v = _mm512_xor_si512(_mm512_shuffle_epi8(v, bytes), _mm512_set1_epi8((char)MCT_V_OFFSET));
-    _mm512_storeu_si512(to, v);
+    v = _mm512_shuffle_epi8(_mm512_permutexvar_epi32(dwords, v), bytes);
+    _mm512_storeu_si512(to, _mm512_xor_si512(v, _mm512_set1_epi8((char)MCT_V_OFFSET)));
 }
 
 static inline mct_v16 mct_v_load_s8(const int8_t *at)

@@ -7,7 +7,7 @@
 /* The high words of eight 64-bit numbers: even lanes, odd lanes. */
 static inline mct_v16 mct_v_high(__m512i even, __m512i odd)
 {
-    return _mm512_mask_mov_epi32(_mm512_srli_epi64(even, 32), 0xaaaa, odd);
+    return _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
 }
 
 static inline mct_v16 mct_v_odd(mct_v16 v)

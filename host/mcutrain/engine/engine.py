@@ -120,6 +120,7 @@ class Engine:
         self.image = unpack(image, where)
         self._hook: Hook | None = None
         self._hook_failure: BaseException | None = None
+        self._input_bytes = [t.count for t in self.image.inputs]
         self._image_memory = _held(self._module, image)
         self._memory = GuardedMemory(self._module, self.image.pool_bytes + extra_memory)
         self._mark = 0
@@ -346,9 +347,8 @@ class Engine:
         return bytes(data)
 
     def _put(self, sample: Sample) -> None:
-        parts = _sample_bytes(sample)
-        want = [t.count for t in self.image.inputs]
-        if isinstance(sample, bytes) and len(sample) == sum(want):
+        parts, want = _sample_bytes(sample), self._input_bytes
+        if isinstance(sample, bytes) and len(want) > 1 and len(sample) == sum(want):
             ends = np.cumsum(want).tolist()
             parts = [sample[end - n : end] for end, n in zip(ends, want, strict=True)]
         if [len(p) for p in parts] != want:
@@ -363,7 +363,9 @@ class Engine:
             self._write(part)
 
     def _write(self, data: bytes) -> None:
-        self._check(self._module.lib.mct_engine_write(self._engine, data, len(data)))
+        status = self._module.lib.mct_engine_write(self._engine, data, len(data))
+        if status != 0 or self._hook_failure is not None:  # guards are checked after the run
+            self._check(status)
 
     def _check(self, status: int) -> None:
         """Raise what a run left behind: a failed hook, a broken guard, a status."""

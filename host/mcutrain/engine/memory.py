@@ -11,6 +11,7 @@ import numpy.typing as npt
 from mcutrain.errors import InternalError
 
 _GUARD = np.array([(37 * i + 0x5A) & 0xFF for i in range(64)], np.uint8)
+_GUARD_BYTES = _GUARD.tobytes()
 
 
 class GuardedMemory:
@@ -47,5 +48,5 @@ class GuardedMemory:
 
     def check(self, where: str) -> None:
         """Raise InternalError if a guard was overwritten."""
-        if not self._poisoned and not all(np.array_equal(g, _GUARD) for g in self._guards):
+        if not self._poisoned and any(guard.tobytes() != _GUARD_BYTES for guard in self._guards):
             raise InternalError("the executor wrote outside of its memory", where=where)

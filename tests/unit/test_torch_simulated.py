@@ -9,7 +9,7 @@ from tests.networks import residual_network
 
 from mcutrain.compile import compile_program
 from mcutrain.engine import Engine
-from mcutrain.frontends.torch_simulated import SimulatedStep
+from mcutrain.frontends.torch_simulated import PublishedStep, SimulatedStep
 from mcutrain.image.pack import pack
 from mcutrain.ir.graph import Graph
 from mcutrain.plan import Plan
@@ -26,13 +26,14 @@ def _samples(graph: Graph, count: int) -> list[bytes]:
     return [rng.integers(-128, 128, size).astype(np.int8).tobytes() for _ in range(count)]
 
 
+@pytest.mark.parametrize("kind", [SimulatedStep, PublishedStep])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("graph", NETWORKS, ids=lambda g: g.name)
 def test_its_logits_are_those_of_the_engine_but_for_ties_in_rounding(
-    graph: Graph, last: bool
+    graph: Graph, last: bool, kind: type[SimulatedStep]
 ) -> None:
     """Features may differ by one step each where a sum lies halfway, and one more downstream."""
-    step, samples = SimulatedStep(graph, (), {}), _samples(graph, 4)
+    step, samples = kind(graph, (), {}), _samples(graph, 4)
     got = step.forward(step.inputs(samples, channels_last=last)).detach().numpy()
     engine = Engine(pack(compile_program(graph, Plan())))
     want = np.array([engine.forward(sample) for sample in samples])
@@ -43,6 +44,7 @@ def test_its_logits_are_those_of_the_engine_but_for_ties_in_rounding(
     assert np.abs(want).max() > bound.max() / 4  # else any logits would do
 
 
+@pytest.mark.parametrize("kind", [SimulatedStep, PublishedStep])
 @pytest.mark.parametrize(
     ("graph", "plan"),
     [
@@ -51,8 +53,10 @@ def test_its_logits_are_those_of_the_engine_but_for_ties_in_rounding(
     ],
     ids=["residual", "branches"],
 )
-def test_a_step_changes_what_the_plan_names_and_lowers_the_loss(graph: Graph, plan: Plan) -> None:
-    step = SimulatedStep(graph, plan.biases, plan.weights)
+def test_a_step_changes_what_the_plan_names_and_lowers_the_loss(
+    graph: Graph, plan: Plan, kind: type[SimulatedStep]
+) -> None:
+    step = kind(graph, plan.biases, plan.weights)
     inputs, labels = step.inputs(_samples(graph, 4)), [0, 1, 2, 1]
     before = {n: p.detach().clone() for n, p in step.parameters().items()}
     losses = [step.train(inputs, labels, 1e-4) for _ in range(30)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from mcutrain.cli.common import OUT, table
 from mcutrain.compile import Savings, compile_program
 from mcutrain.engine import Engine
 from mcutrain.engine.build import vector_unit
-from mcutrain.frontends.torch_simulated import SimulatedStep
+from mcutrain.frontends.torch_simulated import PublishedStep, SimulatedStep
 from mcutrain.image.pack import pack
 from mcutrain.ir.graph import Graph
 from mcutrain.plan import Plan
@@ -60,7 +61,7 @@ def bench_host(graph: Graph, plan: Plan, samples: Samples, pytorch: bool) -> dic
         "device_forward_ms": _median(times["as on a device, forward"]),
     }
     if pytorch:
-        result["pytorch"] = _against(times)
+        result["pytorch"] = [_against(times, way) for way in ("published", "fused")]
     return result
 
 
@@ -81,15 +82,15 @@ def _engine_forward(engine: Engine, samples: Samples) -> Step:
 
 
 def _torch_steps(graph: Graph, plan: Plan, samples: Samples) -> dict[str, tuple[Step, int]]:
-    """A step of each batch and layout of the maps in memory."""
-    step = SimulatedStep(graph, plan.biases, plan.weights, plan.head)
+    """A step of each batch, order of the maps in memory, and way to write it."""
     steps = {}
-    for batch in _BATCHES:
-        for last in (False, True):
-            name = f"batch {batch}, channels {'last' if last else 'first'}"
+    for way, kind in (("published", PublishedStep), ("fused", SimulatedStep)):
+        step = kind(graph, plan.biases, plan.weights, plan.head)
+        for batch, last in product(_BATCHES, (False, True)):
+            name = f"{way}, batch {batch}, channels {'last' if last else 'first'}"
             inputs = step.inputs([sample for sample, _ in samples[:batch]], channels_last=last)
             labels = [label for _, label in samples[:batch]]
-            steps[f"pytorch {name}"] = _torch_step(step, inputs, labels), batch
+            steps[name] = _torch_step(step, inputs, labels), batch
     return steps
 
 
@@ -116,15 +117,15 @@ def _median(values: Sequence[float]) -> float:
     return round(float(np.median(values)), 3)
 
 
-def _against(times: dict[str, list[float]]) -> dict[str, Any]:
-    """PyTorch's best way, and how many times as long as ours it takes: quartiles over rounds."""
-    ways = [name for name in times if name.startswith("pytorch")]
+def _against(times: dict[str, list[float]], way: str) -> dict[str, Any]:
+    """PyTorch's best, and how many times as long as ours it takes: quartiles over rounds."""
+    ways = [name for name in times if name.startswith(way)]
     best = min(ways, key=lambda name: np.median(times[name]))
     ratios = np.array(times[best]) / np.array(times["whole maps"])
     low, middle, high = (round(float(q), 2) for q in np.quantile(ratios, (0.25, 0.5, 0.75)))
     return {
-        "ms": {name.removeprefix("pytorch "): _median(times[name]) for name in ways},
-        "best": best.removeprefix("pytorch "),
+        "ms": {name: _median(times[name]) for name in ways},
+        "best": best,
         "ratio": middle,
         "ratio_quartiles": [low, high],
     }
@@ -143,15 +144,14 @@ def draw_host(result: dict[str, Any]) -> None:
         ("of it forward", "device_forward_ms"),
     ):
         grid.add_row(name, f"{result[key]:.3f}")
-    if "pytorch" in result:
-        for way, ms in result["pytorch"]["ms"].items():
-            grid.add_row(f"PyTorch, simulated: {way}", f"{ms:.3f}")
+    for way in result.get("pytorch", ()):
+        for name, ms in way["ms"].items():
+            grid.add_row(f"PyTorch: {name}", f"{ms:.3f}")
     OUT.print(grid)
-    if "pytorch" in result:
-        torch = result["pytorch"]
-        low, high = torch["ratio_quartiles"]
+    for way in result.get("pytorch", ()):
+        low, high = way["ratio_quartiles"]
         OUT.print(
-            f"PyTorch ({torch['best']}) takes {torch['ratio']:.1f} times as long "
+            f"PyTorch ({way['best']}) takes {way['ratio']:.1f} times as long "
             f"(quartiles of {_ROUNDS} rounds in turns: {low:.1f} to {high:.1f})",
             highlight=False,
         )

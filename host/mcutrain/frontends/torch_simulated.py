@@ -157,10 +157,13 @@ class SimulatedStep:
             flat = x.permute(0, 2, 3, 1).flatten(1)
             y = functional.linear(flat, weight, bias).reshape(len(flat), -1, 1, 1)
         else:
-            x, pad = self._padded(node, x, 0.0)
-            groups = node.attrs.get("groups", 1)
-            y = functional.conv2d(x, weight, bias, node.attrs["stride"], pad, 1, groups)
+            y = self._convolved(node, x, weight, bias)
         return self._rounded(node, y, self._scales[node.name])
+
+    def _convolved(self, node: Node, x: Any, weight: Any, bias: Any) -> Any:
+        x, pad = self._padded(node, x, 0.0)
+        stride, groups = node.attrs["stride"], node.attrs.get("groups", 1)
+        return self._torch.nn.functional.conv2d(x, weight, bias, stride, pad, 1, groups)
 
     def _pool(self, node: Node, x: Any) -> Any:
         functional = self._torch.nn.functional
@@ -184,6 +187,29 @@ class SimulatedStep:
         if y.requires_grad:
             return self._requantize.apply(y, scale, lo, hi)
         return y.mul_(scale).round_().clamp_(lo, hi)
+
+
+class PublishedStep(SimulatedStep):
+    """The same by the formulas of the published simulator, each operation by itself.
+
+    acc = round(conv(round(x) - z_x, round(W))); p = round((acc + b) * scale) + z_y; clamp.
+    `SimulatedStep` puts them together, and works in place where no gradient needs the parts.
+    """
+
+    def _layer(self, node: Node, x: Any) -> Any:
+        weight, bias = self._round(self._weights[node.name]), self._biases[node.name]
+        if node.op == "linear":
+            return super()._layer(node, x)
+        acc = self._round(self._convolved(node, self._round(x), weight, None))
+        return self._rounded(node, acc + bias.reshape(-1, 1, 1), self._scales[node.name])
+
+    def _rounded(self, node: Node, y: Any, scale: Any) -> Any:
+        z = self._q(node.output).zero_point
+        p = self._round(y * scale) + z
+        return p.clamp(node.attrs.get("lo", -128), node.attrs.get("hi", 127)) - z
+
+    def _round(self, x: Any) -> Any:
+        return x + (x.round() - x).detach() if x.requires_grad else x.round()
 
 
 def _sides(node: Node) -> tuple[int, int, int, int]:

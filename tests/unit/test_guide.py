@@ -7,14 +7,16 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests.image_cases import case
 from typer.main import get_command
 
 from mcutrain.cli.main import app
 from mcutrain.data import spec
 from mcutrain.errors import EXIT_CODES
+from mcutrain.image.pack import pack
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/guide.md")
+PAGES = ("README.md", "docs/guide.md", "docs/troubleshooting.md")
 COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
 
 
@@ -54,3 +56,14 @@ def test_every_data_option_is_in_the_guide() -> None:
     assert all(f"`{source}:" in text for source in sources)
     options = {o for _, own in sources.values() for o in own} | set(spec._STEPS)
     assert [o for o in sorted(options) if f"{o}=" not in text] == []
+
+
+def test_the_program_of_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    part = text.split("\n## The wire protocol", 1)[1]
+    program = re.search(r"```python\n(.*?)```", part, re.DOTALL)
+    assert program is not None
+    (tmp_path / "net.mcti").write_bytes(pack(case("residual-head-8")))
+    monkeypatch.chdir(tmp_path)
+    exec(program[1], {})
+    assert (tmp_path / "net.state").stat().st_size > 0

@@ -70,7 +70,7 @@ class Conv:
         self._groups = groups
         self._channels = channels
         self._rounded = whole
-        self._product = product_of(whole, self._geometry, channels is None)
+        self._product = product_of(whole, self._geometry)
         self.bias = node.params["bias"].astype(np.float32)
         self.trains_bias = node.name in plan.biases
         self.weight = None if channels is None else self._part(whole).copy()

@@ -7,17 +7,15 @@ input contributes 0. Sums of a forward pass are exact below 2^24, in whatever or
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from mcutrain.engine.build import load
+
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
-
-# Elements of a depthwise channel's matrix (outputs x inputs) up to which one product by it is
-# faster than a sum over taps.
-_MATRIX_ELEMENTS = 4096
 
 
 @dataclass(frozen=True)
@@ -69,18 +67,11 @@ class Geometry:
             padded[:, rows, columns] += plane.reshape(-1, ho, wo)
         return padded[:, t : t + h, left : left + w].reshape(len(taps), -1)
 
-    def pairs(self) -> tuple[Ints, Ints, Ints]:
-        """For each tap inside the input: its number in the kernel, output pixel, input pixel."""
-        inside = np.arange(1, self.size[0] * self.size[1] + 1, dtype=np.float32)[None]
-        source = self.windows(inside)[0].astype(np.int64) - 1
-        tap, pixel = np.nonzero(source >= 0)
-        return tap, pixel, source[tap, pixel]
-
 
 class Product(Protocol):
     """A linear map by a weight (groups, C_out / groups, C_in / groups, kh * kw).
 
-    It reads the weight anew at each use, unless it was made for a frozen one.
+    It reads the weight anew at each use.
     """
 
     def forward(self, x: Floats) -> Floats:
@@ -118,48 +109,57 @@ class Grouped:
 
 
 class Depthwise:
-    """One input and output channel a group: a sum over taps."""
+    """One input and output channel a group; in C, for numpy has no fast way to it."""
 
     def __init__(self, weight: Floats, geometry: Geometry) -> None:
         self._weight = weight
-        self._geometry = geometry
+        self._kernel = DepthwiseKernel(geometry, len(weight))
 
     def forward(self, x: Floats) -> Floats:
         """As `Product`."""
-        return np.asarray(np.einsum("ctp,ct->cp", self._geometry.windows(x), self._weight[:, 0, 0]))
+        return self._kernel.forward(x, self._weight)
 
     def input_gradient(self, g: Floats) -> Floats:
         """As `Product`."""
-        return self._geometry.scatter(self._weight[:, 0, 0, :, None] * g[:, None])
+        return self._kernel.input_gradient(g, self._weight)
 
 
-class DepthwiseMatrices:
-    """A frozen depthwise convolution of a small map: each channel's window sums as one matrix."""
+class DepthwiseKernel:
+    """The C functions for one geometry and number of channels."""
 
-    def __init__(self, weight: Floats, geometry: Geometry) -> None:
-        self._weight = weight
-        tap, pixel, source = geometry.pairs()
+    def __init__(self, geometry: Geometry, channels: int) -> None:
+        module = load()
+        self._ffi, self._lib = module.ffi, module.lib
         (h, w), (ho, wo) = geometry.size, geometry.output
-        self._matrices = np.zeros((len(weight), ho * wo, h * w), np.float32)
-        self._matrices[:, pixel, source] = weight[:, 0, 0, tap]
+        (kh, kw), (sh, sw), pad = geometry.kernel, geometry.stride, geometry.pad
+        numbers = (channels, h, w, kh, kw, sh, sw, pad[0], pad[1], ho, wo)
+        self._windows = self._ffi.new("mcutrain_windows *", numbers)
+        self._scratch = np.empty(self._lib.mcutrain_depthwise_scratch(self._windows), np.float32)
+        self._inputs, self._taps, self._outputs = ((channels, n) for n in (h * w, kh * kw, ho * wo))
 
-    def forward(self, x: Floats) -> Floats:
-        """As `Product`."""
-        return (self._matrices @ x[:, :, None])[:, :, 0]
+    def forward(self, x: Floats, weight: Floats) -> Floats:
+        """(C, H * W) and a weight of C * kh * kw to (C, Ho * Wo)."""
+        return self._call(self._lib.mcutrain_depthwise, x, weight, self._outputs)
 
-    def input_gradient(self, g: Floats) -> Floats:
-        """As `Product`."""
-        return (g[:, None] @ self._matrices)[:, 0]
+    def input_gradient(self, g: Floats, weight: Floats) -> Floats:
+        """(C, Ho * Wo) to (C, H * W)."""
+        return self._call(self._lib.mcutrain_depthwise_dx, g, weight, self._inputs)
+
+    def weight_gradient(self, x: Floats, g: Floats) -> Floats:
+        """(C, kh * kw)."""
+        return self._call(self._lib.mcutrain_depthwise_dw, x, g, self._taps)
+
+    def _call(self, function: Any, a: Floats, b: Floats, shape: tuple[int, int]) -> Floats:
+        result = np.empty(shape, np.float32)
+        operands = (self._scratch, np.ascontiguousarray(a), np.ascontiguousarray(b), result)
+        function(self._windows, *(self._ffi.from_buffer("float[]", o) for o in operands))
+        return result
 
 
-def product_of(weight: Floats, geometry: Geometry, frozen: bool) -> Product:
+def product_of(weight: Floats, geometry: Geometry) -> Product:
     """The fastest way to the same sums; `weight` as in `Product`."""
-    if weight.shape[1:3] != (1, 1):
-        return Grouped(weight, geometry)
-    (h, w), (ho, wo) = geometry.size, geometry.output
-    if frozen and h * w * ho * wo <= _MATRIX_ELEMENTS:
-        return DepthwiseMatrices(weight, geometry)
-    return Depthwise(weight, geometry)
+    depthwise = weight.shape[1:3] == (1, 1)
+    return Depthwise(weight, geometry) if depthwise else Grouped(weight, geometry)
 
 
 def weight_gradient(geometry: Geometry, groups: int, x: Floats, g: Floats) -> Floats:
@@ -168,10 +168,10 @@ def weight_gradient(geometry: Geometry, groups: int, x: Floats, g: Floats) -> Fl
     Returns:
         (groups, C_out / groups, C_in / groups, kh * kw)
     """
+    if groups == len(x) == len(g):
+        return DepthwiseKernel(geometry, groups).weight_gradient(x, g)[:, None, None]
     windows = geometry.windows(x)
     taps = windows.shape[1]
-    if groups == len(x) == len(g):
-        return np.asarray(np.einsum("ctp,cp->ct", windows, g)[:, None, None])
     rows = windows.reshape(groups, -1, windows.shape[2])
     gradient = g.reshape(groups, -1, g.shape[1]) @ rows.swapaxes(1, 2)
     return gradient.reshape(*gradient.shape[:2], -1, taps)

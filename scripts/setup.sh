@@ -50,6 +50,9 @@ missing_packages() {
     if [ "$profile" = test ]; then
         have git || echo git
         { ! have gcc || has_sanitizers; } || echo "libgcc-$(gcc -dumpversion)-dev"
+        # The vector kernels of another kind of PC.
+        have aarch64-linux-gnu-gcc || echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+        have qemu-aarch64 || echo qemu-user
     fi
     if [ "$profile" != run ] && have dpkg-query; then
         for package in $DEMO_APT; do has_deb "$package" || echo "$package"; done

@@ -138,7 +138,7 @@ def extra_rows() -> Iterator[Row]:
 
 def searches(row: Row, results: Results) -> list[Settings]:
     """The runs that choose a rate: five candidates, and more while the best is at an end."""
-    first = _FIRST_RATE.get(row.scheme, 0.1)
+    first = _FIRST_RATE.get(row.scheme, 0.2)
     rates = [first * 2**i for i in range(CANDIDATES)]
     while len(rates) < MOST_CANDIDATES:
         best = _best(row, rates, results)

@@ -4,7 +4,9 @@
 #include "app_internal.h"
 #include "hal.h"
 
-#define ALL_FLAGS ((uint32_t)MCT_WIRE_RUN_PROFILE | MCT_WIRE_RUN_TRACE | MCT_WIRE_RUN_NO_LOGITS)
+#define ALL_FLAGS                                                                                  \
+    ((uint32_t)MCT_WIRE_RUN_PROFILE | MCT_WIRE_RUN_TRACE | MCT_WIRE_RUN_NO_LOGITS |                \
+     MCT_WIRE_RUN_RECEIVE)
 
 /* Ticks since the mark belong to the instruction. */
 static void attribute(mct_app *app, const mct_engine *engine, uint32_t instruction)
@@ -102,9 +104,13 @@ static uint32_t prepare(mct_app *app, uint8_t flags)
 }
 
 /* A sample that lies in memory is written now, so that all of its compute is in the run. */
-static uint32_t start(mct_app *app)
+static uint32_t start(mct_app *app, uint8_t flags)
 {
     uint32_t mask = mct_hal_irq_save();
+
+    if ((flags & MCT_WIRE_RUN_RECEIVE) != 0) {
+        mct_hal_irq_restore(mask);
+    }
 
     if (app->sample_at != NULL) {
         mct_engine_restart(&app->engine);
@@ -142,7 +148,7 @@ uint32_t mct_app_step(mct_app *app, const uint8_t *request, uint32_t n, uint8_t 
     if (failed != 0) {
         return failed;
     }
-    uint32_t mask = start(app);
+    uint32_t mask = start(app, request[MCT_WIRE_STEP_REQ_FLAGS]);
     app->engine.learnt = to_float(request + MCT_WIRE_STEP_REQ_LEARNT);
     mct_status status =
         mct_engine_train(&app->engine, mct_get_u16(request + MCT_WIRE_STEP_REQ_LABEL),
@@ -167,6 +173,9 @@ uint32_t mct_app_step(mct_app *app, const uint8_t *request, uint32_t n, uint8_t 
     mct_put_u32(response + MCT_WIRE_STEP_RSP_SKIPPED, result.skipped);
     mct_put_u32(response + MCT_WIRE_STEP_RSP_TICKS_FORWARD, app->ticks_forward);
     mct_put_u32(response + MCT_WIRE_STEP_RSP_TICKS_BACKWARD, app->ticks_backward);
+    mct_put_u16(app->result, app->session);
+    mct_put_u16(app->result + 2, app->last);
+    memcpy(app->result + 4, response, MCT_WIRE_STEP_RSP_BYTES);
     return MCT_WIRE_STEP_RSP_BYTES;
 }
 
@@ -179,7 +188,7 @@ uint32_t mct_app_eval(mct_app *app, const uint8_t *request, uint32_t n, uint8_t 
     if (failed != 0) {
         return failed;
     }
-    uint32_t mask = start(app);
+    uint32_t mask = start(app, request[MCT_WIRE_EVAL_REQ_FLAGS]);
     mct_status status = mct_engine_forward(&app->engine, &predicted);
     stop(app, mask);
     if (status != MCT_OK) {

@@ -138,6 +138,9 @@ static uint32_t find_source(const mct_app *app, uint8_t source, const uint8_t **
     case MCT_WIRE_SOURCE_PROFILE:
         *at = app->ticks_at;
         return app->ticks_at != NULL ? app->recorded * 4 : 0;
+    case MCT_WIRE_SOURCE_RESULT:
+        *at = app->result;
+        return sizeof app->result;
     default:
         *at = app->traces_at;
         return app->traces_at != NULL ? app->recorded * 4 : 0;
@@ -156,8 +159,8 @@ uint32_t mct_app_read(mct_app *app, const uint8_t *request, uint32_t n, uint8_t 
     if (failed != 0) {
         return failed;
     }
-    if (source > MCT_WIRE_SOURCE_TRACE) {
-        return mct_app_fail(app, MCT_WIRE_ERR_RANGE, source, MCT_WIRE_SOURCE_TRACE);
+    if (source > MCT_WIRE_SOURCE_RESULT) {
+        return mct_app_fail(app, MCT_WIRE_ERR_RANGE, source, MCT_WIRE_SOURCE_RESULT);
     }
     if (length == 0 || length > MCT_WIRE_MAX_PAYLOAD) {
         return mct_app_fail(app, MCT_WIRE_ERR_RANGE, length, MCT_WIRE_MAX_PAYLOAD);

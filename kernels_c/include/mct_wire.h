@@ -63,6 +63,7 @@ enum {
     MCT_WIRE_SOURCE_LOGITS = 1,
     MCT_WIRE_SOURCE_PROFILE = 2,
     MCT_WIRE_SOURCE_TRACE = 3,
+    MCT_WIRE_SOURCE_RESULT = 4,
 };
 
 /* Flags of STEP and EVAL. */
@@ -70,6 +71,7 @@ enum {
     MCT_WIRE_RUN_PROFILE = 1,
     MCT_WIRE_RUN_TRACE = 2,
     MCT_WIRE_RUN_NO_LOGITS = 4,
+    MCT_WIRE_RUN_RECEIVE = 8,
 };
 
 /* Why a frame could not be read. */

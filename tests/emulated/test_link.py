@@ -145,6 +145,25 @@ def test_the_rate_is_raised_and_given_up(name: str) -> None:
             assert run(Limited(running))[:-1] == right
 
 
+@pytest.mark.parametrize("name", ["qemu:netduinoplus2", "qemu:mps2-an385"])
+def test_the_next_sample_arrives_while_a_step_runs(name: str) -> None:
+    """Through the receive interrupt, with no byte lost; the host has the same state."""
+    row = get_board(name)
+    steps = list(samples(6, 192))
+    states = []
+    with EmulatedBoard(row, build_firmware(row).elf) as running, open_device("host") as host:
+        for session in (Session(Limited(running), "board", PATIENT), host):
+            session.open(small_image())
+            for n, (sample, label) in enumerate(steps):
+                if n + 1 < len(steps):
+                    session.announce(steps[n + 1][0])
+                session.train_step(sample, label, 0.01, 0.02)
+            states.append(session.read_state())
+            stats = session.stats()
+            assert (stats.rx_overruns, stats.rx_stalls, stats.host_resent) == (0, 0, 0)
+    assert states[0] == states[1]
+
+
 def test_a_fault_in_the_step_itself_does_not_step_twice(board: EmulatedBoard) -> None:
     line = FaultyLine(board)
     session = Session(line, "board", IMPATIENT)

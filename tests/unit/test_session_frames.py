@@ -53,7 +53,11 @@ def test_an_unknown_request_gets_an_error_not_silence(kind: int) -> None:
 def test_other_versions_sizes_and_sessions_get_an_error() -> None:
     raw = Raw()
     assert raw.refusal(Frame(11, 5, 101, version=2)) == (wire.ErrorCode.VERSION, 1, 2)
-    assert raw.refusal(Frame(7, 5, 102, b"123")) == (wire.ErrorCode.LENGTH, 3, 11)
+    assert raw.refusal(Frame(7, 5, 102, b"123")) == (
+        wire.ErrorCode.LENGTH,
+        3,
+        wire.STEP.request.fixed.size,
+    )
     assert raw.refusal(Frame(3, 5, 103, bytes(7))) == (wire.ErrorCode.LENGTH, 7, 8)
     assert raw.refusal(Frame(11, 6, 104))[0] == wire.ErrorCode.OTHER_SESSION
     assert raw.refusal(Frame(1, 0, 104))[0] == wire.ErrorCode.OTHER_SESSION

@@ -35,6 +35,8 @@ from mcutrain.ir.graph import Graph
 from mcutrain.ir.macs import macs, phase
 from mcutrain.ir.program import CompiledProgram
 from mcutrain.link import StepResult
+from mcutrain.link.channel import RATES, START_BAUD
+from mcutrain.link.throughput import step_bytes, steps_per_second
 from mcutrain.link.wire import RunFlag
 from mcutrain.plan.scheme import resolve_scheme
 from mcutrain.trainer import calibrated
@@ -140,8 +142,25 @@ def _on_board(
         "text_bytes": measured.text,
         "macs_step": sum(row["macs"] for row in rows),
         "steps": [f + b for f, b in zip(measured.forward, measured.backward, strict=True)],
+        "line": _line(len(samples[0][0]), measured.step),
         "layers": rows,
     }
+
+
+def _line(sample_bytes: int, instructions: int) -> list[dict[str, Any]]:
+    """What a serial line allows at each rate, and how fast the device must be to keep up."""
+    rows = []
+    for baud in (START_BAUD, *sorted(RATES)):
+        steps = steps_per_second(sample_bytes, baud)
+        rows.append(
+            {
+                "baud": baud,
+                "bytes_step": step_bytes(sample_bytes),
+                "steps_per_second": round(steps, 3),
+                "instructions_per_second": round(steps * instructions),
+            }
+        )
+    return rows
 
 
 def _samples(graph: Graph, data: str | None) -> Samples:
@@ -257,3 +276,17 @@ def _draw(result: dict[str, Any]) -> None:
     sums.add_row("[bold]SRAM[/]", f"[bold]{kib(result['ram_bytes'])}[/]")
     sums.add_row("flash (firmware and image)", kib(result["flash_bytes"]))
     OUT.print(sums)
+    first = result["line"][0]
+    line = table(
+        f"\nover a serial line, {first['bytes_step']:,} bytes a step",
+        " baud",
+        " steps/s, at most",
+        " bound by the line above so many instructions/s",
+    )
+    for row in result["line"]:
+        line.add_row(
+            f"{row['baud']:,}",
+            f"{row['steps_per_second']:,.2f}",
+            f"{row['instructions_per_second']:,}",
+        )
+    OUT.print(line)

@@ -167,8 +167,7 @@ class Channel:
             DeviceRefusal: the device answered with an error.
             LinkError: no answer, a damaged line, or an answer that the protocol does not allow.
         """
-        seq = self._next_seq()
-        frame = Frame(message.type, self._session, seq, message.request.pack(values)).encode()
+        seq, frame = self._frame(message, values)
         try:
             return self._exchange(message, frame, seq, patience or self.patience)
         except (NoAnswerError, DamagedLineError):
@@ -176,6 +175,17 @@ class Channel:
             if patience is not None or not self.fall_back():
                 raise
         return self._exchange(message, frame, seq, self.patience)
+
+    def _frame(self, message: wire.Message, values: Mapping[str, wire.Value]) -> tuple[int, bytes]:
+        seq = self._next_seq()
+        payload = message.request.pack(values)
+        return seq, Frame(message.type, self._session, seq, payload).encode()
+
+    def post(self, message: wire.Message, values: Mapping[str, wire.Value]) -> tuple[int, int]:
+        """Sends a request once, and does not wait; returns session and seq of its response."""
+        seq, frame = self._frame(message, values)
+        self._write(frame)
+        return self._session, seq
 
     def _exchange(
         self, message: wire.Message, frame: bytes, seq: int, patience: Patience
@@ -186,7 +196,7 @@ class Channel:
             self._write(frame)
             answer = self._await(lambda f: f.session == self._session and f.seq == seq, effort)
             if answer is not None:
-                return self._unpack(message, answer)
+                return self.unpack(message, answer)
             self.counts.resent += 1
             self.frame.lost()
 
@@ -239,7 +249,12 @@ class Channel:
             if wanted(event):
                 return event
 
-    def _unpack(self, message: wire.Message, answer: Frame) -> Values:
+    def unpack(self, message: wire.Message, answer: Frame) -> Values:
+        """The fields of a response.
+
+        Raises:
+            DeviceRefusal, LinkError: as `request`.
+        """
         self.check_refusal(message.name, answer)
         why = f"type {answer.type:#04x} and {len(answer.payload)} bytes"
         if answer.version == wire.VERSION and answer.type == message.type | wire.RESPONSE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -210,4 +210,13 @@ class Device(Protocol):
 
     def close(self) -> None:
         """Lets go of the device; a second call does nothing."""
+        ...
+
+
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A device to which the next sample can be sent while it computes."""
+
+    def announce(self, sample: bytes) -> None:
+        """Says which sample will come after the next step."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mcutrain.errors import FitError, ImageError, LinkError, McutrainError
 from mcutrain.image.status import status_error
 from mcutrain.image.unpack import Image
+from mcutrain.link.device import DeviceInfo
 from mcutrain.link.effort import DeviceRefusal
 from mcutrain.link.wire import ErrorCode
 
@@ -58,3 +59,14 @@ def explain(refusal: DeviceRefusal, image: Image | None = None) -> McutrainError
             hint="build and flash the firmware of this version of mcutrain",
         )
     return refusal
+
+
+def no_place(where: str, block: int, image: int, info: DeviceInfo) -> FitError:
+    """The error for an image of so many bytes that goes neither into SRAM nor into flash."""
+    return FitError(
+        "the image does not fit into the device's SRAM, and its flash cannot take it",
+        where=where,
+        why=f"state and arena need {block} bytes, the image {image}; the pool has "
+        f"{info.pool_bytes}, the flash partition {info.flash_bytes} (or cannot be written)",
+        hint="choose a smaller network or update scheme: `mcutrain plan` shows what fits",
+    )

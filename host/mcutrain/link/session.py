@@ -13,6 +13,7 @@ from typing import Self, TypeVar, cast
 from mcutrain.errors import FitError, ImageError, InputError, LinkError, UsageError
 from mcutrain.image.unpack import Image, unpack
 from mcutrain.link import speed, transfer, wire
+from mcutrain.link.ahead import Ahead
 from mcutrain.link.channel import Channel, Values
 from mcutrain.link.device import (
     DeviceInfo,
@@ -23,9 +24,9 @@ from mcutrain.link.device import (
     StepResult,
 )
 from mcutrain.link.effort import DeviceRefusal, Patience
-from mcutrain.link.refusals import explain
+from mcutrain.link.refusals import explain, no_place
 from mcutrain.link.transport import Transport
-from mcutrain.link.values import bits, device_info, numbers
+from mcutrain.link.values import bits, device_info, numbers, step_result
 
 _IMAGE_ALIGN = 16  # of an image in SRAM
 
@@ -59,6 +60,8 @@ class Session:
         self._image: ImageInfo | None = None
         self._parsed: Image | None = None  # names layers in messages
         self._step = 0
+        self._ahead = Ahead(self._channel)
+        self._following: bytes | None = None
         try:
             self.info = self.hello()
             if baud is not None:
@@ -167,7 +170,17 @@ class Session:
         self, sample: bytes, label: int, lr: float, lr_head: float, learnt: float = 0.0
     ) -> StepResult:
         """One step; see `Device`."""
-        return self._run_with(sample, lambda: self.step(label, lr, lr_head, learnt=learnt))
+        following, self._following = self._following, None
+        if not self._ahead.useful(sample, following):
+            return self._run_with(sample, lambda: self.step(label, lr, lr_head, learnt=learnt))
+        values = self._step_values(label, (lr, lr_head, learnt), 0)
+        with self._explained():
+            return self._stepped(self._ahead.step(sample, values, following))
+
+    def announce(self, sample: bytes) -> None:
+        """Says which sample will come after the next step: it may be sent while that one runs."""
+        if len(sample) == self._opened_image().sample_bytes:
+            self._following = sample
 
     def predict(self, sample: bytes) -> Prediction:
         """One forward pass; see `Device`."""
@@ -207,6 +220,10 @@ class Session:
             DivergedError: a logit is not finite; nothing has changed.
             FitError: no room for the records.
         """
+        values = self._step_values(label, (lr, lr_head, learnt), int(flags))
+        return self._stepped(self._request(wire.STEP, **values))
+
+    def _step_values(self, label: int, rates: tuple[float, float, float], flags: int) -> Values:
         classes = self._opened_image().classes
         if not 0 <= label < classes:
             raise UsageError(
@@ -214,12 +231,13 @@ class Session:
                 where=self._where,
                 why=f"it has the classes 0 to {classes - 1}",
             )
-        rates = {"lr": bits(lr), "lr_head": bits(lr_head), "learnt": bits(learnt)}
-        fields = numbers(self._request(wire.STEP, label=label, **rates, flags=int(flags)))
-        self._step = fields["step"]
-        loss_bits = fields.pop("loss")
-        loss = struct.unpack("<f", struct.pack("<I", loss_bits))[0]
-        return StepResult(loss=loss, loss_bits=loss_bits, **fields)
+        names = ("lr", "lr_head", "learnt")
+        return {"label": label, "flags": flags, **dict(zip(names, map(bits, rates), strict=True))}
+
+    def _stepped(self, values: Values) -> StepResult:
+        result = step_result(values)
+        self._step = result.step
+        return result
 
     def evaluate(self, flags: wire.RunFlag | int = 0) -> Prediction:
         """One forward pass with the sample in place."""
@@ -331,14 +349,7 @@ class Session:
         except (DeviceRefusal, FitError) as error:
             if isinstance(error, DeviceRefusal) and error.code != wire.ErrorCode.FLASH:
                 raise
-            raise FitError(
-                "the image does not fit into the device's SRAM, and its flash cannot take it",
-                where=self._where,
-                why=f"state and arena need {block} bytes, the image {len(image)}; the pool has "
-                f"{self.info.pool_bytes}, the flash partition {self.info.flash_bytes} (or cannot "
-                "be written)",
-                hint="choose a smaller network or update scheme: `mcutrain plan` shows what fits",
-            ) from None
+            raise no_place(self._where, block, len(image), self.info) from None
 
     def _opened(self, values: Values, step: int) -> DeviceInfo:
         self._image = ImageInfo(

@@ -27,7 +27,7 @@ def send(channel: Channel, target: wire.Target, data: bytes, acknowledged: bool 
     Raises:
         DeviceRefusal, LinkError: as `Channel.request`.
     """
-    _Transfer(channel, target, data).run(acknowledged)
+    Transfer(channel, target, data).run(acknowledged)
 
 
 def read(channel: Channel, source: wire.Source, length: int) -> bytes:
@@ -58,8 +58,8 @@ def read(channel: Channel, source: wire.Source, length: int) -> bytes:
     return data
 
 
-class _Transfer:
-    """Go-back-N: what is unacknowledged lies between `base` and `sent`."""
+class Transfer:
+    """One transfer, go-back-N: what is unacknowledged lies between `base` and `sent`."""
 
     def __init__(self, channel: Channel, target: wire.Target, data: bytes) -> None:
         self._channel = channel
@@ -85,7 +85,7 @@ class _Transfer:
 
     def _run(self, acknowledged: bool) -> None:
         while self._base < len(self._data):
-            self._fill_window()
+            self.fill_window()
             if not acknowledged and self._sent == len(self._data):
                 return
             event = self._channel.next_event(time.monotonic() + self._effort.wait_s)
@@ -97,14 +97,20 @@ class _Transfer:
                 self._effort.heard()
                 self._go_back(self._base)
             else:
-                self._handle(event)
+                self.handle(event)
 
     def _new_effort(self) -> Effort:
         return Effort(
             self._channel.patience, self._channel.where, f"DATA ({self._target.name.lower()})"
         )
 
-    def _fill_window(self) -> None:
+    @property
+    def done(self) -> bool:
+        """All is acknowledged."""
+        return self._base == len(self._data)
+
+    def fill_window(self) -> None:
+        """Sends what may be under way."""
         size = self._channel.frame.bytes
         while self._sent < len(self._data) and self._sent - self._base < self._window * size:
             chunk = self._data[self._sent : self._sent + size]
@@ -112,7 +118,8 @@ class _Transfer:
             self._sent += len(chunk)
             self._ends[seq] = self._sent
 
-    def _handle(self, event: Frame) -> None:
+    def handle(self, event: Frame) -> None:
+        """An answer to one of its frames, or a NAK; others are ignored."""
         if event.type == wire.NAK:
             self._effort.heard()
             # The damaged frame came after the last good one.

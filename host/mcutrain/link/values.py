@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from mcutrain.link import wire
-from mcutrain.link.device import Counter, DeviceInfo, Fault, ImageInfo
+from mcutrain.link.device import Counter, DeviceInfo, Fault, ImageInfo, StepResult
 
 _COUNTER_KINDS = {0: "emulated", 1: "cycles", 2: "ticks"}
 
@@ -46,3 +46,11 @@ def device_info(values: Mapping[str, wire.Value], image: ImageInfo | None) -> De
         fault=fault if fault.pc else None,
         image=image,
     )
+
+
+def step_result(values: Mapping[str, wire.Value]) -> StepResult:
+    """What a response to STEP says."""
+    fields = numbers(values)
+    loss_bits = fields.pop("loss")
+    loss = struct.unpack("<f", struct.pack("<I", loss_bits))[0]
+    return StepResult(loss=loss, loss_bits=loss_bits, **fields)

@@ -51,6 +51,7 @@ class Source(IntEnum):
     LOGITS = 1
     PROFILE = 2
     TRACE = 3
+    RESULT = 4
 
 
 class RunFlag(IntEnum):
@@ -59,6 +60,7 @@ class RunFlag(IntEnum):
     PROFILE = 1
     TRACE = 2
     NO_LOGITS = 4
+    RECEIVE = 8
 
 
 class NakReason(IntEnum):
@@ -137,7 +139,8 @@ _SAVED = layout(
 _RUN_FLAGS = (
     "flags",
     "u8",
-    "1: record the ticks, 2: the CRC-32, of each instruction; 4: no logits in the response",
+    "1: record the ticks, 2: the CRC-32, of each instruction; 4: no logits in the response; "
+    "8: receive meanwhile, at the cost of ticks",
 )
 
 HELLO = Message(
@@ -248,7 +251,11 @@ READ = Message(
     9,
     "Reads bytes of the state, or of what the last EVAL or STEP left.",
     layout(
-        ("source", "u8", "0 state, 1 logits (after EVAL), 2 ticks, 3 CRC-32 (u32 each)"),
+        (
+            "source",
+            "u8",
+            "0 state, 1 logits (after EVAL), 2 ticks, 3 CRC-32 (u32 each), 4 step",
+        ),
         ("offset", "u32", "bytes"),
         ("length", "u16", "bytes, 1 to 512"),
     ),

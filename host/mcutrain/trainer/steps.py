@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
 
 from mcutrain.data import Dataset
 from mcutrain.ir.graph import Array
-from mcutrain.link import Device
+from mcutrain.link import Device, LooksAhead
 from mcutrain.trainer.encode import Encode
 from mcutrain.trainer.schedule import Schedule, visits
 
@@ -96,13 +96,21 @@ def train(
         device says of it.
     """
     order = islice(visits(len(data), seed, data.views), start, None)
-    for step, (index, view) in zip(range(start, schedule.steps), order, strict=False):
+    sample = b""
+    for step, ((index, view), then) in zip(
+        range(start, schedule.steps), pairwise(order), strict=False
+    ):
         rate = schedule.at(step)
         label = int(data.y[index])
         began = time.monotonic()
-        sample = inputs(index, view)
+        sample = sample or inputs(index, view)
+        following = b""
+        if isinstance(device, LooksAhead) and step + 1 < schedule.steps:
+            following = inputs(*then)
+            device.announce(following)
         rates = rate, rate * schedule.head_factor
         result = device.train_step(sample, label, *rates, learnt)
+        sample = following
         yield {
             "kind": "step",
             "number": step,

@@ -44,26 +44,31 @@ from mcutrain.trainer.probe import Probe, with_probe
 CALIBRATION_SAMPLES = 64
 
 
+Calibrate = Annotated[
+    str | None,
+    typer.Option(help="Samples for the first exponents of errors (the first 64 are used)."),
+]
+HeadFrom = Annotated[
+    str | None,
+    typer.Option(help="Samples (training data) to fit the classifier to, instead of zeros."),
+]
+Seed = Annotated[
+    int, typer.Option(min=0, max=MAX_SEED, help="Seed of the random bits in training.")
+]
+
+
 def run(
     net: Net,
     output: Annotated[Path, output_file("The image to write.")],
     scheme: Scheme = "last:3",
     fraction_bits: FractionBits = None,
     classes: Classes = None,
-    calibrate: Annotated[
-        str | None,
-        typer.Option(help="Samples for the first exponents of errors (the first 64 are used)."),
-    ] = None,
-    head_from: Annotated[
-        str | None,
-        typer.Option(help="Samples (training data) to fit the classifier to, instead of zeros."),
-    ] = None,
+    calibrate: Calibrate = None,
+    head_from: HeadFrom = None,
     board: Annotated[
         str | None, typer.Option(help="Make the image fit into this board, or refuse it.")
     ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the random bits in training.")
-    ] = 0,
+    seed: Seed = 0,
     exact: Annotated[
         bool, typer.Option("--exact", help="Lay memory out with OR-tools (extra solver).")
     ] = False,

@@ -38,15 +38,18 @@ from mcutrain.sensors import Block, Keys, Source, Windows
 _SUFFIXES = (".csv", ".npz")
 
 
+Length = Annotated[
+    int | None,
+    typer.Option(min=1, help="npz: cut into windows of so many readings, as networks take."),
+]
+
+
 def run(
     source: Annotated[str, typer.Argument(help="A serial port that prints lines, or a file.")],
     output: Annotated[Path, output_file("The file to write: .csv or .npz.")],
     seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so long.")] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many readings.")] = None,
-    length: Annotated[
-        int | None,
-        typer.Option(min=1, help="npz: cut into windows of so many readings, as networks take."),
-    ] = None,
+    length: Length = None,
     hop: Hop = None,
     label: Label = None,
     label_from: LabelFrom = "column",
@@ -78,7 +81,6 @@ def run(
     labeller(source, label, label_from, None)  # refuses a wrong rule before anything is opened
     recording = _Recording()
     used: list[Source] = []
-    cutters: list[Windows] = []
     failure: McutrainError | None = None
     with ExitStack() as stack:
         stopper = stack.enter_context(Stopper())
@@ -88,29 +90,36 @@ def run(
             recording.take(_until(blocks, seconds, stopper), count, as_json)
         except McutrainError as error:
             failure = error
-    kept = recording.readings
-    if failure is not None and not kept:
+    if not recording.readings:
+        raise failure or InputError(
+            "nothing was recorded", where=source, why="it ended before a reading came"
+        )
+    result = _store(recording, output, length, hop, used)
+    if failure is not None:
+        failure.why = f"{failure.why or failure.message}; {result['readings']} readings are in "
+        failure.why += str(output)
         raise failure
-    if not kept:
-        raise InputError("nothing was recorded", where=source, why="it ended before a reading came")
+    show(as_json, result, lambda: _draw(result))
+
+
+def _store(
+    recording: _Recording, output: Path, length: int | None, hop: int | None, used: list[Source]
+) -> dict[str, Any]:
+    cutters: list[Windows] = []
+    stored = recording.readings
     if output.suffix == ".csv":
         write_atomic(output, recording.csv())
-        stored = kept
     else:
-        data, stored, cutters = recording.npz(length, hop, source)
+        data, stored, cutters = recording.npz(length, hop, used[0].name)
         write_atomic(output, data)
-    result: dict[str, Any] = {
-        "readings": kept,
+    return {
+        "readings": recording.readings,
         "stored": stored,
         "channels": recording.channels,
         "labels": recording.labels(),
         "input": left_out(used, cutters),
         "output": str(output),
     }
-    if failure is not None:
-        failure.why = f"{failure.why or failure.message}; {kept} readings are in {output}"
-        raise failure
-    show(as_json, result, lambda: _draw(result))
 
 
 def _until(blocks: Iterator[Block], seconds: float | None, stopper: Stopper) -> Iterator[Block]:

@@ -57,6 +57,20 @@ from mcutrain.sensors import Keys, Source, SourceOptions, Window, Windows
 from mcutrain.trainer import Checkpoint, Schedule
 from mcutrain.trainer.live import Format, Tally, live
 
+Evaluate = Annotated[
+    bool, typer.Option("--evaluate", help="Only predict; nothing is learned or written.")
+]
+State = Annotated[
+    Path | None, typer.Option(help="A trained state to start from: a file, or a run folder.")
+]
+HeadFactor = Annotated[
+    float, typer.Option(help="The classifier's rate is this many times as high.")
+]
+ClassNames = Annotated[
+    str | None, typer.Option(help="Names of the classes, in order: walk,run,stand.")
+]
+Seed = Annotated[int, typer.Option(min=0, max=MAX_SEED, help="Seed of the device's random bits.")]
+
 
 def run(
     image: Annotated[Path, typer.Argument(help="The image to train.")],
@@ -64,34 +78,24 @@ def run(
     out: Annotated[Path, typer.Option(help="The run folder to write.")] = Path("run"),
     device: DeviceName = "host",
     baud: Baud = None,
-    evaluate: Annotated[
-        bool, typer.Option("--evaluate", help="Only predict; nothing is learned or written.")
-    ] = False,
-    state: Annotated[
-        Path | None, typer.Option(help="A trained state to start from: a file, or a run folder.")
-    ] = None,
+    evaluate: Evaluate = False,
+    state: State = None,
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.01,
-    head_factor: Annotated[
-        float, typer.Option(help="The classifier's rate is this many times as high.")
-    ] = 1.0,
+    head_factor: HeadFactor = 1.0,
     windows: Annotated[int | None, typer.Option(min=1, help="Stop after so many windows.")] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Read files so many times.")] = 1,
     hop: Hop = None,
     label: Label = None,
     label_from: LabelFrom = "column",
     keys: KeysOption = None,
-    classes: Annotated[
-        str | None, typer.Option(help="Names of the classes, in order: walk,run,stand.")
-    ] = None,
+    classes: ClassNames = None,
     columns: Columns = None,
     label_column: LabelColumn = "label",
     scale: Scale = "1",
     offset: Offset = "0",
     source_baud: SourceBaud = START_BAUD,
     silence: Silence = 5.0,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the device's random bits.")
-    ] = 0,
+    seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Train on what a sensor measures, window by window, as it comes.

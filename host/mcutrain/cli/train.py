@@ -32,6 +32,28 @@ from mcutrain.link.wire import Place
 from mcutrain.report.log import IMAGE, Run
 from mcutrain.trainer import MAX_STEPS
 
+Steps = Annotated[
+    int | None,
+    typer.Option(min=0, max=MAX_STEPS, help="Training steps, one sample each."),
+]
+HeadFactor = Annotated[
+    float, typer.Option(help="The classifier's rate is this many times as high.")
+]
+Seed = Annotated[
+    int, typer.Option(min=0, max=MAX_SEED, help="Seed of the order and of the random bits.")
+]
+Learnt = Annotated[
+    float,
+    typer.Option(min=0, help="Do not train on samples that have a smaller loss already."),
+]
+Cache = Annotated[
+    bool,
+    typer.Option(
+        "--cache/--no-cache",
+        help="On the host, keep what frozen layers make of each sample: faster, same bytes.",
+    ),
+]
+
 
 def run(
     image: Annotated[
@@ -47,32 +69,16 @@ def run(
     device: DeviceName = "host",
     baud: Baud = None,
     rate: Annotated[float, typer.Option(help="Highest learning rate.")] = 0.01,
-    steps: Annotated[
-        int | None,
-        typer.Option(min=0, max=MAX_STEPS, help="Training steps, one sample each."),
-    ] = None,
+    steps: Steps = None,
     epochs: Annotated[int, typer.Option(min=0, help="Passes over the data, if no --steps.")] = 1,
     warmup: Annotated[float, typer.Option(help="Share of steps in which the rate rises.")] = 0.1,
     constant: Annotated[
         bool, typer.Option("--constant", help="Keep the rate after it has risen (no cosine).")
     ] = False,
-    head_factor: Annotated[
-        float, typer.Option(help="The classifier's rate is this many times as high.")
-    ] = 1.0,
-    seed: Annotated[
-        int, typer.Option(min=0, max=MAX_SEED, help="Seed of the order and of the random bits.")
-    ] = 0,
-    learnt: Annotated[
-        float,
-        typer.Option(min=0, help="Do not train on samples that have a smaller loss already."),
-    ] = 0.0,
-    cache: Annotated[
-        bool,
-        typer.Option(
-            "--cache/--no-cache",
-            help="On the host, keep what frozen layers make of each sample: faster, same bytes.",
-        ),
-    ] = True,
+    head_factor: HeadFactor = 1.0,
+    seed: Seed = 0,
+    learnt: Learnt = 0.0,
+    cache: Cache = True,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in --out, with its settings.")
     ] = False,

@@ -63,10 +63,11 @@ def _make(folder: Path, *variables: str) -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
 
 
-def native_module(arch: str) -> Path:
-    """The module as a file that MicroPython imports."""
-    build = BUILD / arch
-    _make(MODULE, f"MPY_DIR={sources()}", f"ARCH={arch}", f"BUILD={build}")
+def native_module(arch: str, image: Path | None = None) -> Path:
+    """The module as a file that MicroPython imports; with an image, for that one only."""
+    build = BUILD / (arch if image is None else f"{arch}-{image.stem}")
+    variables = [f"MPY_DIR={sources()}", f"ARCH={arch}", f"BUILD={build}"]
+    _make(MODULE, *variables, *([] if image is None else [f"IMAGE={image}"]))
     return build / "mcutrain.mpy"
 
 

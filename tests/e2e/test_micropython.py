@@ -44,11 +44,14 @@ steps = {steps!r}
 """
 
 
-def run(name: str, folder: Path, script: str, heap: str = "8M") -> list[str]:
+def run(
+    name: str, folder: Path, script: str, heap: str = "8M", module: Path | None = None
+) -> list[str]:
     """Lines that a script prints, beside a case's files and behind SETUP and TRAIN."""
     (folder / "image.mcti").write_bytes(case(name).image)
     (folder / "samples.bin").write_bytes(case(name).samples)
-    setup = SETUP.format(module=str(native_module("x64").parent), steps=case(name).steps)
+    module = module or native_module("x64")
+    setup = SETUP.format(module=str(module.parent), steps=case(name).steps)
     return run_on_host(setup + TRAIN + script, folder, heap).splitlines()
 
 
@@ -85,6 +88,22 @@ def test_mip_installs_the_module(tmp_path: Path) -> None:
         script += "sys.path.insert(0, 'lib')\nimport mcutrain\nprint(mcutrain.Network)\n"
         assert run_on_host(script, tmp_path).endswith("<class 'Network'>\n")
         server.shutdown()
+
+
+def test_a_module_for_one_image_is_smaller_and_refuses_others(tmp_path: Path) -> None:
+    image, other = tmp_path / "mlp.mcti", tmp_path / "branches.mcti"
+    image.write_bytes(case("mlp").image)
+    other.write_bytes(case("branches").image)
+    module = native_module("x64", image)
+    assert module.stat().st_size < 0.9 * native_module("x64").stat().st_size
+    script = """
+net = mcutrain.Network("mlp.mcti")
+print(train(net, samples, steps))
+print(raised(mcutrain.Network, "branches.mcti"))
+"""
+    lines = run("mlp", tmp_path, script, module=module)
+    assert eval(lines[0]) == case("mlp").found
+    assert lines[1].startswith("ValueError: an instruction is of an unknown kind (-27), layer ")
 
 
 def test_predictions_and_figures_are_those_of_the_host(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def build_firmware(
     flags += tuple(f"-D{name}={value}" for name, value in sorted((defines or {}).items()))
     link = [*recipe.LINK_FLAGS, *recipe.layout(board, pool_bytes)]
     if image is not None and not all_operations:
-        link += baked.without_unused(image)
+        link += [f"-Wl,{flag}" for flag in baked.without_unused(image)]
     headers = sorted(header for directory in includes for header in directory.rglob("*.h"))
     job = _Job(sources, _digest(headers), flags)
     inputs = _digest([*sources, recipe.SCRIPT]) + hashlib.sha256(image or b"").hexdigest()

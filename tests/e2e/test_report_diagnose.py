@@ -204,6 +204,22 @@ def test_a_run_that_cannot_be_repeated_is_refused(work: Path, tmp_path: Path) ->
     assert "step 0" in str(error.value)
 
 
+def test_samples_that_are_learnt_already_make_no_errors(work: Path, tmp_path: Path) -> None:
+    words = ["train", work / "parts.mcti", "--data", f"npz:{work}/d.npz", "--steps", STEPS]
+    for limit, some in ((0.9, True), (100.0, False)):
+        out = tmp_path / f"run-{some}"
+        _call(*words, "--rate", 0.02, "--seed", 3, "--learnt", limit, "--out", out)
+        run = Run.load(out)
+        found = diagnose(run)
+        assert found is not None
+        trained = np.array([step["loss"] >= limit for step in run.steps])
+        assert trained.any() == some
+        assert not found.updates[~trained, 1:].any()
+        assert (found.updates[trained, 1:].sum(axis=1) > 0).all()
+        assert bool(found.norms) == some
+        _call("report", out, "--diagnose", "-o", tmp_path / "r.html")
+
+
 def test_a_run_that_trains_the_classifier_alone_has_nothing_to_show(
     work: Path, tmp_path: Path
 ) -> None:

@@ -87,7 +87,7 @@ def diagnose(run: Run, note: Progress | None = None) -> Diagnosis | None:
     engine.reset(int(settings["seed"]))
     cache = PrefixCache(engine, data)
     names = ("rate", "steps", "warmup", "cosine", "head_factor")
-    schedule = Schedule(*(settings[name] for name in names))
+    schedule, learnt = Schedule(*(settings[name] for name in names)), float(settings["learnt"])
     watch = _Watch(engine.suffix_engine)
     if not watch.trains or not total:
         return None
@@ -95,7 +95,7 @@ def diagnose(run: Run, note: Progress | None = None) -> Diagnosis | None:
     order = islice(visits(len(data), int(settings["seed"]), data.views), total)
     for step, (index, view) in enumerate(order):
         rate, prefix, label = schedule.at(step), cache(index, view), int(data.y[index])
-        arguments = (prefix, label, rate, rate * schedule.head_factor)
+        arguments = (prefix, label, rate, rate * schedule.head_factor, learnt)
         if step in observed:
             with watch.step(step):
                 result = engine.train(*arguments)
@@ -142,6 +142,7 @@ class _Watch:
     def step(self, number: int) -> Iterator[None]:
         """Look at the step that is taken in this context."""
         before = self._masters()
+        self._rails.clear()  # a sample that is learnt already makes no errors
         trained = {i.operands[s] for i in self._updates for s in ("w", "bias") if s in i.operands}
         self._start = {name: self._engine.tensor(name).astype(np.float64) for name in trained}
         with self._engine.hook(self._note):

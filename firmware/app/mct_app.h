@@ -47,6 +47,7 @@ typedef struct {
     uint8_t place;        /* of the image that is open or being loaded */
     uint8_t loading;      /* IMAGE_BEGIN came, IMAGE_OPEN not yet */
     uint8_t logits_valid;
+    uint8_t overrun; /* a kernel wrote beside a buffer; engine.refused says where */
 
     /* DATA */
     mct_app_target targets[3];

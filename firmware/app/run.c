@@ -4,6 +4,11 @@
 #include "app_internal.h"
 #include "hal.h"
 
+/* 1: images packed with canaries are watched, and nothing else works: for debugging. */
+#ifndef MCT_CANARIES
+#define MCT_CANARIES 0
+#endif
+
 #define ALL_FLAGS                                                                                  \
     ((uint32_t)MCT_WIRE_RUN_PROFILE | MCT_WIRE_RUN_TRACE | MCT_WIRE_RUN_NO_LOGITS |                \
      MCT_WIRE_RUN_RECEIVE)
@@ -21,6 +26,19 @@ static void attribute(mct_app *app, const mct_engine *engine, uint32_t instructi
         mct_put_u32(at, mct_get_u32(at) + app->spent);
     }
     app->spent = 0;
+}
+
+/* In a build for debugging. */
+static void watch(mct_app *app, const mct_engine *engine, uint32_t instruction,
+                  mct_hook_event event)
+{
+    uint32_t tensor = MCT_CANARIES ? mct_canaries(engine, instruction, event) : MCT_NONE;
+
+    if (tensor != MCT_NONE && !app->overrun) {
+        app->overrun = 1;
+        app->engine.refused.index = instruction;
+        app->engine.refused.detail = tensor;
+    }
 }
 
 /* The counter stands still, so to speak, while this runs: only compute is counted. */
@@ -42,6 +60,7 @@ static void record(void *context, const mct_engine *engine, uint32_t instruction
         }
         app->recorded = instruction + 1;
     }
+    watch(app, engine, instruction, event);
     app->mark = mct_hal_counter();
 }
 
@@ -49,6 +68,7 @@ static void forget_ticks(mct_app *app)
 {
     app->engine.hook = record;
     app->engine.hook_context = app;
+    app->overrun = 0;
     app->instruction = 0;
     app->spent = 0;
     app->ticks_forward = 0;
@@ -131,6 +151,15 @@ static void stop(mct_app *app, uint32_t mask)
     mct_hal_irq_restore(mask);
 }
 
+/* The error of a run that has ended with this status; 0 if there is none. */
+static uint32_t failure(mct_app *app, mct_status status)
+{
+    if (status != MCT_OK) {
+        return mct_app_fail(app, MCT_WIRE_ERR_RUN_FAILED, (uint32_t)status, app->instruction);
+    }
+    return app->overrun ? mct_app_fail_refused(app, MCT_WIRE_ERR_RUN_FAILED, MCT_ERR_CANARY) : 0;
+}
+
 static float to_float(const uint8_t *bits)
 {
     float value;
@@ -155,8 +184,9 @@ uint32_t mct_app_step(mct_app *app, const uint8_t *request, uint32_t n, uint8_t 
                          to_float(request + MCT_WIRE_STEP_REQ_LR),
                          to_float(request + MCT_WIRE_STEP_REQ_LR_HEAD), &result);
     stop(app, mask);
-    if (status != MCT_OK) {
-        return mct_app_fail(app, MCT_WIRE_ERR_RUN_FAILED, (uint32_t)status, app->instruction);
+    failed = failure(app, status);
+    if (failed != 0) {
+        return failed;
     }
     /* What a learnt sample left out took no time. */
     app->recorded = app->engine.image.header->instructions;
@@ -191,8 +221,9 @@ uint32_t mct_app_eval(mct_app *app, const uint8_t *request, uint32_t n, uint8_t 
     uint32_t mask = start(app, request[MCT_WIRE_EVAL_REQ_FLAGS]);
     mct_status status = mct_engine_forward(&app->engine, &predicted);
     stop(app, mask);
-    if (status != MCT_OK) {
-        return mct_app_fail(app, MCT_WIRE_ERR_RUN_FAILED, (uint32_t)status, app->instruction);
+    failed = failure(app, status);
+    if (failed != 0) {
+        return failed;
     }
     uint32_t bytes = app->engine.image.header->classes * 4u;
     app->counts.evals++;

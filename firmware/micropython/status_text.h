@@ -23,6 +23,7 @@ static const mct_status_text mct_status_texts[] = {
     {-13, MCT_PLACE_NONE, "a learning rate or loss limit is negative or not finite"},
     {-14, MCT_PLACE_NONE, "the image holds a forward pass only"},
     {-15, MCT_PLACE_NONE, "the sample is not complete, or too long"},
+    {-16, MCT_PLACE_INSTRUCTION, "a kernel wrote beside a buffer"},
     {-20, MCT_PLACE_OTHER, "the image was cut or extended"},
     {-21, MCT_PLACE_NONE, "this is not an image"},
     {-22, MCT_PLACE_NONE, "the image has another format version"},

@@ -14,6 +14,7 @@ from mcutrain.ir.program import (
     CONST,
     STATE,
     CompiledProgram,
+    MemoryPlan,
     Program,
     aligned,
     contents,
@@ -21,7 +22,13 @@ from mcutrain.ir.program import (
 )
 from mcutrain.ir.serialize import network_hash
 from mcutrain.ir.verify import verify
-from mcutrain.memory import bound_of, lend_scratch, peak_values, plan_memory
+from mcutrain.memory import (
+    bound_of,
+    lend_scratch,
+    peak_values,
+    plan_memory,
+    plan_with_canaries,
+)
 from mcutrain.passes.autodiff import autodiff
 from mcutrain.passes.lower import lower
 from mcutrain.passes.lowered import Lowered
@@ -60,6 +67,7 @@ def compile_program(
     exact: bool = False,
     savings: Savings = Savings(),
     pool: int | None = None,
+    canary: int = 0,
 ) -> CompiledProgram:
     """The training program of a plan, ready to be packed.
 
@@ -73,6 +81,8 @@ def compile_program(
         pool: bytes that there are for state and arena. If they are too few, parts of the forward
             pass run again in the backward pass where that helps, as few as suffice; the result may
             still need more.
+        canary: bytes before and behind each buffer that nobody may write, for debugging
+            (`mcutrain.image.format.CANARY_BYTES`).
 
     Raises:
         InputError: the network is malformed, or the plan does not fit it.
@@ -99,7 +109,12 @@ def compile_program(
     program = finished(lowered)
     if pool is not None:
         program = _within(pool, lowered, program, finished)
-    return layout(program, network_hash(graph), exact=exact, in_place=savings.in_place, pool=pool)
+    in_place = savings.in_place
+    compiled = layout(program, network_hash(graph), exact=exact, in_place=in_place, pool=pool)
+    if canary == 0:
+        return compiled
+    memory = plan_with_canaries(compiled.program, canary, in_place)
+    return _placed(compiled.program, memory, compiled.model_hash)
 
 
 def _program(out: Lowered, info: Mapping[str, Any]) -> Program:
@@ -154,6 +169,10 @@ def layout(
     memory = plan_memory(program, exact=exact, in_place=in_place)
     state = aligned(_sequential(program, STATE, {}))
     program, memory = lend_scratch(program, memory, state, pool, in_place)
+    return _placed(program, memory, model_hash)
+
+
+def _placed(program: Program, memory: MemoryPlan, model_hash: bytes) -> CompiledProgram:
     offsets: dict[str, int] = {
         name: memory.offsets[buffer.name] for buffer in memory.buffers for name in buffer.values
     }

@@ -106,4 +106,11 @@ const uint8_t *mct_engine_tensor(const mct_engine *engine, uint32_t tensor);
  */
 uint32_t mct_engine_trace_crc(const mct_engine *engine, uint32_t instruction, uint32_t crc);
 
+/*
+ * For debugging, of an image packed with canaries, from a hook: bytes beside a tensor that nobody
+ * may write. BEFORE puts them around what the instruction is the first to touch; AFTER returns a
+ * tensor beside which something was written, else MCT_NONE.
+ */
+uint32_t mct_canaries(const mct_engine *engine, uint32_t instruction, mct_hook_event event);
+
 #endif

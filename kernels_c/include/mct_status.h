@@ -16,6 +16,7 @@ typedef enum {
     MCT_ERR_RATE = -13,        /* a learning rate or loss limit is negative or not finite */
     MCT_ERR_NO_TRAINING = -14, /* the image has no backward program */
     MCT_ERR_SAMPLE = -15,      /* more bytes than a sample has, or a run without a whole one */
+    MCT_ERR_CANARY = -16,      /* index: instruction, detail: tensor; a kernel wrote beside it */
 
     /* an image is refused; the place is in mct_image_error */
     MCT_ERR_SIZE = -20,      /* bytes given, bytes in the header */

@@ -23,13 +23,13 @@ COMPILE_FLAGS = (*CODE_FLAGS, *ARITHMETIC_FLAGS, *CHECK_FLAGS)
 LIBC_FLAGS = ("-nostartfiles", "--specs=nano.specs", "--specs=nosys.specs")
 LINK_FLAGS = (*LIBC_FLAGS, "-Wl,--gc-sections,--no-warn-rwx-segments,--fatal-warnings")
 
-_ARITHMETIC = tuple(KERNELS / "src" / name for name in ("forward", "backward", "update", "head"))
+_ARITHMETIC = tuple(("src", name) for name in ("forward", "backward", "update", "head"))
 _NO_SLOT = Slot(0, 0, 0)
 
 
 def optimization(source: Path) -> str:
     """Arithmetic is made fast; what calls it, verifies and talks is made small."""
-    return "-O2" if source.resolve().parent in _ARITHMETIC else "-Os"
+    return "-O2" if source.resolve().parts[-3:-1] in _ARITHMETIC else "-Os"
 
 
 def sources(board: Board, app: Path, kernels: Path) -> tuple[Path, ...]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from mcutrain.engine.build import load
 from mcutrain.engine.memory import GuardedMemory
 from mcutrain.errors import InputError
+from mcutrain.image.format import NONE
 from mcutrain.image.status import status_error
 from mcutrain.image.unpack import Image, unpack
 from mcutrain.ir.instructions import INSTRUCTIONS
@@ -300,6 +301,11 @@ class Engine:
 
         with self.hook(note):
             yield found
+
+    def overrun(self, instruction: int, event: HookEvent) -> int | None:
+        """See `mcutrain.engine.canaries`: the index of a tensor, None if all is well."""
+        tensor = int(self._module.lib.mct_canaries(self._engine, instruction, int(event)))
+        return None if tensor == NONE else tensor
 
     def written(self, instruction: int) -> dict[str, bytes]:
         """Bytes of the tensors that an instruction writes, as they are now; no rings."""

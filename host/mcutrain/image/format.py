@@ -21,6 +21,7 @@ MAX_INPUTS = instructions.MAX_INPUTS
 # Verification compares every operand with all earlier instructions; this bounds its time.
 MAX_INSTRUCTIONS = 4096
 MAX_UNPACKED_BYTES = 1 << 26  # of metadata, and of a state, that a reader on the host accepts
+CANARY_BYTES = 8  # before and behind each buffer of an image that is packed with canaries
 CRC_START = 16  # the CRC covers the bytes from here to the end
 
 SPACES = {"arena": 0, "state": 1, "const": 2}

@@ -48,6 +48,7 @@ def _limits() -> list[tuple[str, int]]:
         ("max_inputs", fmt.MAX_INPUTS),
         ("max_instructions", fmt.MAX_INSTRUCTIONS),
         ("crc_start", fmt.CRC_START),
+        ("canary_bytes", fmt.CANARY_BYTES),
         ("ops", max(spec.code for spec in INSTRUCTIONS.values()) + 1),
         ("dtypes", len(fmt.DTYPES)),
         ("max_members", MAX_MEMBERS),

@@ -59,6 +59,7 @@ STATUSES: dict[int, Status] = {
         Status(-13, "MCT_ERR_RATE", "a learning rate or loss limit is negative or not finite"),
         Status(-14, "MCT_ERR_NO_TRAINING", "the image holds a forward pass only"),
         Status(-15, "MCT_ERR_SAMPLE", "the sample is not complete, or too long"),
+        Status(-16, "MCT_ERR_CANARY", "a kernel wrote beside a buffer", "instruction tensor"),
         Status(-20, "MCT_ERR_SIZE", "the image was cut or extended", "bytes"),
         Status(-21, "MCT_ERR_MAGIC", "this is not an image"),
         Status(-22, "MCT_ERR_VERSION", "the image has another format version"),
@@ -109,6 +110,8 @@ def status_error(
     if code in (-10, -11):
         return InternalError(status.text, where=where)
     place = _place(status, index, detail, image)
+    if code == -16:
+        return InternalError(status.text, where=f"{where}{place}")
     return ImageRefusedError(status, index, detail, f"{where}{place}", _REPACK)
 
 
@@ -140,6 +143,8 @@ def _instruction(index: int, image: Image | None) -> str:
 def _part(kind: str, index: int, detail: int, image: Image | None) -> str:
     if kind == "channel":
         return f", channel {detail}"
+    if kind == "tensor":
+        return f", buffer of {_tensor(detail, image)}"
     if not kind or image is None or index >= len(image.program):
         return ""
     spec = INSTRUCTIONS[image.program[index].op]

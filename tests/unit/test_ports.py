@@ -9,17 +9,23 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
-from tests.link_helpers import samples, small_image
+from tests.link_helpers import POOL, samples, small_image
 from tests.pty_board import Listed, PtyBoard, list_ports_as
 
 from mcutrain.cli.common import rate_of
+from mcutrain.cli.main import main
 from mcutrain.devices import open_device
+from mcutrain.engine.loopback import Loopback
 from mcutrain.errors import LinkError, UsageError
+from mcutrain.link import wire
+from mcutrain.link.framing import Deframer, Frame
 from mcutrain.link.ports import find_port, holders
 from mcutrain.link.serial_port import SerialPort
 from mcutrain.link.session import Session
 from mcutrain.link.speed import FASTEST
+from mcutrain.trainer import Checkpoint
 
 STLINK = Listed("/dev/ttyACM0", 0x0483, 0x374B, "066F", "STLink")
 OTHER = Listed("/dev/ttyACM7", 0x0483, 0x374B, "0700", "STLink")
@@ -171,3 +177,36 @@ def test_what_baud_takes() -> None:
     for text in ("", "fast", "0", "-5", "99999999999"):
         with pytest.raises(UsageError, match="is no rate"):
             rate_of(text)
+
+
+def test_a_run_over_a_port_ends_with_the_bytes_of_the_host(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`mcutrain train` at the highest rate, each next sample sent while a step runs."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(0, 1, (12, 8, 8, 3)).astype(np.float32)
+    np.savez(tmp_path / "data.npz", x=x, y=rng.integers(0, 4, 12))
+    (tmp_path / "small.mcti").write_bytes(small_image())
+    flags: list[int] = []
+
+    class Watched(Loopback):
+        def write(self, data: bytes) -> None:
+            for frame in Deframer().feed(data):
+                if isinstance(frame, Frame) and frame.type == wire.STEP.type:
+                    flags.append(int(wire.STEP.request.unpack(frame.payload)["flags"]))
+            super().write(data)
+
+    states = []
+    with PtyBoard(Watched(pool_bytes=POOL)) as board:
+        list_ports_as(monkeypatch, board)
+        for device in ("host", "usb:0483:374b:SN0"):
+            out = tmp_path / device.replace(":", "-")
+            arguments = ["train", tmp_path / "small.mcti", "--data", f"npz:{tmp_path}/data.npz"]
+            arguments += ["--steps", "20", "--device", device, "--baud", "max", "--out", out]
+            with pytest.raises(SystemExit) as caught:
+                main([*map(str, arguments), "--json"])
+            assert caught.value.code == 0, capsys.readouterr().out
+            states.append(Checkpoint.load(out).state)
+    assert states[0] == states[1]
+    # The frames may come in pieces, and none of them twice.
+    assert flags.count(wire.RunFlag.RECEIVE) > 10

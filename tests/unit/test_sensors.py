@@ -162,6 +162,9 @@ def test_what_is_no_source() -> None:
         open_source("absent.csv", SourceOptions())
     with pytest.raises(InputError, match="no such file"):
         open_source("/absent/x.npz", SourceOptions())
+    for port in ("/dev/tty.absent14203", "socket://127.0.0.1:1"):
+        with pytest.raises(LinkError):
+            open_source(port, SourceOptions())
 
 
 def test_labels_by_rule(tmp_path: Path) -> None:

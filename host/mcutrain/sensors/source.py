@@ -16,6 +16,8 @@ from mcutrain.sensors.file_sources import ArrayFile, TextFile, WavFile
 from mcutrain.sensors.lines import LineParser
 from mcutrain.sensors.port_source import PortLines
 
+_FILES = (".csv", ".tsv", ".txt", ".npz", ".wav")  # an absent one is no port
+
 
 @dataclass(frozen=True)
 class SourceOptions:
@@ -95,7 +97,7 @@ def open_source(name: str, options: SourceOptions) -> Source:
             if kind == ".wav"
             else TextFile(path, parser)
         )
-    elif is_port(name) and not path.suffix:
+    elif is_port(name) and path.suffix.lower() not in _FILES:
         source = PortLines(name, options.baud, parser, options.silence_s)
     else:
         raise InputError(

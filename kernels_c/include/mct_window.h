@@ -51,6 +51,12 @@ static inline int mct_is_depthwise(const mct_conv *conv)
     return conv->groups > 1 && conv->groups == conv->x.c && conv->groups == conv->y.c;
 }
 
+/* One tap, one block of weights, channels in order: rows and pixels are read as they lie. */
+static inline int mct_is_pointwise(const mct_conv *conv)
+{
+    return conv->groups == 1 && conv->perm == 0 && conv->win.kh == 1 && conv->win.kw == 1;
+}
+
 /* Row y >= 0 of a map or ring. */
 static inline const int8_t *mct_row(const mct_rows *x, int32_t y)
 {

@@ -20,16 +20,23 @@ from mcutrain.ir.scratch import scratch_bytes
 DETERMINISTIC = settings(max_examples=80, derandomize=True, deadline=None)
 
 
+@pytest.fixture(scope="module", params=["dsp_module", "kernel_module"])
+def fast_module(request: pytest.FixtureRequest) -> ModuleType:
+    """The kernels for cores with the DSP extension, and those for cores without."""
+    module: ModuleType = request.getfixturevalue(request.param)
+    return module
+
+
 def _id(case: Case) -> str:
     return f"{case.op}-{fast.CASES.index(case)}"
 
 
 @pytest.mark.parametrize("case", fast.CASES, ids=_id)
 def test_every_size_of_scratch_gives_the_same(
-    case: Case, kernel_module: ModuleType, dsp_module: ModuleType
+    case: Case, kernel_module: ModuleType, fast_module: ModuleType
 ) -> None:
     for nbytes in fast.sizes(case):
-        fast.check_fast(case, kernel_module, dsp_module, nbytes)
+        fast.check_fast(case, kernel_module, fast_module, nbytes)
 
 
 GRID = [*conv.FORWARD, *conv.DX, *conv.DW[::2], *conv.DB]
@@ -37,9 +44,9 @@ GRID = [*conv.FORWARD, *conv.DX, *conv.DW[::2], *conv.DB]
 
 @pytest.mark.parametrize("case", GRID, ids=lambda case: f"{case.op}-{GRID.index(case)}")
 def test_the_grid_of_all_shapes(
-    case: Case, kernel_module: ModuleType, dsp_module: ModuleType
+    case: Case, kernel_module: ModuleType, fast_module: ModuleType
 ) -> None:
-    fast.check_fast(case, kernel_module, dsp_module, fast.wanted(case))
+    fast.check_fast(case, kernel_module, fast_module, fast.wanted(case))
 
 
 @st.composite
@@ -61,7 +68,7 @@ def _shapes(draw: st.DrawFn) -> conv.Conv:
 @given(_shapes(), st.integers(-128, 127), st.integers(-128, 127), st.floats(0, 1.2))
 def test_any_shape(
     kernel_module: ModuleType,
-    dsp_module: ModuleType,
+    fast_module: ModuleType,
     shape: conv.Conv,
     a: int,
     b: int,
@@ -69,7 +76,7 @@ def test_any_shape(
 ) -> None:
     for case in (conv.forward(shape, min(a, b), max(a, b)), conv.dx(shape), conv.dw(shape, 4)):
         nbytes = int(share * fast.wanted(case)) // 4 * 4
-        fast.check_fast(case, kernel_module, dsp_module, nbytes)
+        fast.check_fast(case, kernel_module, fast_module, nbytes)
 
 
 @pytest.mark.parametrize("case", fast.CASES, ids=_id)
@@ -86,7 +93,7 @@ def test_the_compiler_asks_for_what_the_kernel_uses(case: Case, kernel_module: M
 @pytest.mark.parametrize("rows", [1, 2, 3])
 @pytest.mark.parametrize("shape", [*fast.DENSE[::2], *fast.DEPTHWISE[::2]], ids=str)
 def test_some_rows_at_a_time(
-    shape: conv.Conv, rows: int, kernel_module: ModuleType, dsp_module: ModuleType
+    shape: conv.Conv, rows: int, kernel_module: ModuleType, fast_module: ModuleType
 ) -> None:
     """A segment makes its rows one by one, with scratch for just these."""
     case = conv.forward(shape, mask=rows != 2)
@@ -96,5 +103,5 @@ def test_some_rows_at_a_time(
     def kernel(call: Call) -> None:
         rows_of_conv2d(call, rows)
 
-    got: Any = outcome(case, fast.with_scratch(kernel, dsp_module, nbytes))
+    got: Any = outcome(case, fast.with_scratch(kernel, fast_module, nbytes))
     fast.assert_same(outcome(case, fast.plain(kernel_module)), got, (case.key, rows))

@@ -174,5 +174,9 @@ void mct_conv2d_dx_s8(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
     if (mct_simd_active != NULL && mct_simd_active->conv2d_dx(p, e_y, e_x, stats))
         return;
 #endif
+#if !MCT_DSP
+    if (mct_conv2d_dx_pointwise_s8(p, e_y, e_x, stats))
+        return;
+#endif
     plain(p, e_y, e_x, stats);
 }

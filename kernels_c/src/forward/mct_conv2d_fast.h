@@ -1,6 +1,4 @@
-/* Kernels of output rows for cores with the DSP or the vector extension; mct_conv2d_rows_s8
- * chooses.
- */
+/* Kernels of output rows for cores with extensions, and without; mct_conv2d_rows_s8 chooses. */
 #ifndef MCT_CONV2D_FAST_H
 #define MCT_CONV2D_FAST_H
 
@@ -18,6 +16,16 @@
 /* As mct_conv2d_rows_s8; 0 and nothing done if the shape is not for it. */
 int mct_conv2d_pointwise_mve(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
                              int8_t *y, uint8_t *mask);
+
+#endif
+
+#if !MCT_DSP
+
+/* The same for other cores. */
+int mct_conv2d_pointwise_s8(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
+                            int8_t *y, uint8_t *mask);
+int mct_conv2d_depthwise_s8(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
+                            int8_t *y, uint8_t *mask);
 
 #endif
 

@@ -64,18 +64,12 @@ static void make_pixel(const mct_conv2d *p, const int8_t *x, int8_t *y, uint8_t 
     }
 }
 
-static int is_pointwise(const mct_conv *conv)
-{
-    const mct_window *k = &conv->win;
-    return conv->groups == 1 && conv->perm == NULL && k->kh == 1 && k->kw == 1;
-}
-
 int mct_conv2d_pointwise_mve(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
                              int8_t *y, uint8_t *mask)
 {
     const mct_conv *conv = &p->conv;
     uint32_t c = conv->y.c, step = (uint32_t)conv->win.sw * conv->x.c, bit = oy * conv->y.w * c;
-    if (!is_pointwise(conv))
+    if (!mct_is_pointwise(conv))
         return 0;
     for (uint32_t end = oy + rows; oy < end; oy++) {
         const int8_t *from = mct_row(x, (int32_t)(oy * conv->win.sh));

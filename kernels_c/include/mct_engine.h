@@ -33,6 +33,9 @@ struct mct_engine {
     mct_image_error refused; /* place of the last refusal by open or check_state */
     mct_engine_hook hook;    /* may be NULL */
     void *hook_context;
+#if MCT_SIMD
+    struct mct_packed *packed; /* one an instruction (mct_simd.h), or NULL */
+#endif
     float learnt; /* a sample with a smaller loss changes nothing; 0 (after open): all train */
     uint8_t *state;
     uint8_t *arena;

@@ -41,6 +41,19 @@ typedef struct {
                        int8_t *e_x, mct_error_stats *stats);
 } mct_simd;
 
+/*
+ * Room for the frozen weights of one instruction in the order of these kernels, so that they are
+ * put into it once and not in every step. ready: they are there.
+ */
+typedef struct mct_packed {
+    void *base; /* 64-byte aligned */
+    uint32_t bytes;
+    int ready;
+} mct_packed;
+
+/* That of the instruction which this thread runs; NULL: there is none. */
+extern __thread mct_packed *mct_simd_packed;
+
 /* What the kernels use; NULL: plain C. */
 extern const mct_simd *mct_simd_active;
 

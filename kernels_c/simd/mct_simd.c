@@ -5,6 +5,7 @@
 #include <string.h>
 
 const mct_simd *mct_simd_active;
+__thread mct_packed *mct_simd_packed;
 
 typedef struct {
     const mct_simd *kernels;

@@ -178,6 +178,20 @@ static void mct_make_outputs(const mct_outputs *out, const mct_x *a, uint32_t n,
     }
 }
 
+/* All weights in the order of the products if t->all then, in room or where they stay. */
+static mct_w *mct_weights_of(const mct_conv *conv, uint32_t k, mct_tiling *t, mct_w *room)
+{
+    uint32_t c = conv->y.c, blocks = (c + MCT_BLOCK - 1) / MCT_BLOCK;
+    mct_packed *kept = mct_packed_for(conv, (size_t)blocks * MCT_BLOCK * t->lda * sizeof *room);
+    mct_w *b = kept != NULL ? kept->base : room;
+    int missing = kept != NULL ? !kept->ready : t->all;
+    for (uint32_t o = 0; missing && o < c; o += MCT_BLOCK)
+        mct_pack_outputs(conv, o, c - o < MCT_BLOCK ? c - o : MCT_BLOCK, k, b + o * t->lda);
+    if (kept != NULL)
+        t->all = kept->ready = 1;
+    return b;
+}
+
 static int mct_conv2d_dense(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
                             int8_t *y, uint8_t *mask)
 {
@@ -185,16 +199,17 @@ static int mct_conv2d_dense(const mct_conv2d *p, const mct_rows *x, uint32_t oy,
     uint32_t c = conv->y.c, pixels = rows * conv->y.w, bit = oy * conv->y.w * c, n;
     uint32_t k = (uint32_t)conv->win.kh * conv->win.kw * conv->x.c;
     mct_x a[MCT_A_MAX + MCT_CHUNK] __attribute__((aligned(64)));
-    mct_w b[MCT_B_MAX] __attribute__((aligned(64)));
+    mct_w room[MCT_B_MAX] __attribute__((aligned(64))), *b;
     mct_tiling t;
     if (conv->groups != 1 || !mct_tiling_of(&t, k, MCT_V_TAPS, c))
         return 0;
+    b = mct_weights_of(conv, k, &t, room);
     for (uint32_t at = 0; at < pixels; at += n) {
         n = pixels - at < t.rows ? pixels - at : t.rows;
         mct_windows_to(p, x, oy, at, n, t.lda, a);
         for (uint32_t o = 0; o < c; o += MCT_BLOCK) {
             mct_w *w = b + (t.all ? o * t.lda : 0);
-            if (at == 0 || !t.all)
+            if (!t.all)
                 mct_pack_outputs(conv, o, c - o < MCT_BLOCK ? c - o : MCT_BLOCK, k, w);
             const mct_outputs out = mct_outputs_of(p, o, w, t.steps);
             mct_make_outputs(&out, a, n, t.lda, w, y + at * c + o, mask, bit + at * c + o);

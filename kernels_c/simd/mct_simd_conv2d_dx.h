@@ -85,6 +85,20 @@ static void mct_make_errors(const mct_errors *out, const int16_t *a, uint32_t n,
     mct_seen_into(&seen, stats);
 }
 
+/* As mct_weights_of. */
+static int16_t *mct_turned_weights_of(const mct_conv *conv, mct_tiling *t, int16_t *room)
+{
+    uint32_t c = conv->x.c, blocks = (c + MCT_BLOCK - 1) / MCT_BLOCK;
+    mct_packed *kept = mct_packed_for(conv, (size_t)blocks * MCT_BLOCK * t->lda * sizeof *room);
+    int16_t *b = kept != NULL ? kept->base : room;
+    int missing = kept != NULL ? !kept->ready : t->all;
+    if (missing)
+        mct_pack_inputs(conv, 0, c, b);
+    if (kept != NULL)
+        t->all = kept->ready = 1;
+    return b;
+}
+
 static int mct_conv2d_dx_dense(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
                                mct_error_stats *stats)
 {
@@ -92,13 +106,12 @@ static int mct_conv2d_dx_dense(const mct_conv2d_dx *p, const int8_t *e_y, int8_t
     uint32_t c = conv->x.c, pixels = (uint32_t)conv->x.w * conv->x.h, n;
     uint32_t mult = mct_error_multiplier(p->mant[0], p->exp[0], p->f, p->error.e_out, p->e_y);
     int16_t a[MCT_A_MAX] __attribute__((aligned(64)));
-    int16_t b[MCT_B_MAX] __attribute__((aligned(64)));
+    int16_t room[MCT_B_MAX] __attribute__((aligned(64))), *b;
     mct_errors out = {&p->error, mct_v_set((int32_t)mult), 0, c};
     mct_tiling t;
     if (!mct_dx_tiling_of(&t, conv))
         return 0;
-    if (t.all)
-        mct_pack_inputs(conv, 0, c, b);
+    b = mct_turned_weights_of(conv, &t, room);
     for (uint32_t at = 0; at < pixels; at += n) {
         n = pixels - at < t.rows ? pixels - at : t.rows;
         mct_errors_to(p, e_y, at, n, t.lda, a);

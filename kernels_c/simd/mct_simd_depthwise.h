@@ -8,7 +8,7 @@
 #ifndef MCT_SIMD_DEPTHWISE_H
 #define MCT_SIMD_DEPTHWISE_H
 
-#include "mct_simd_put.h"
+#include "mct_simd_weights.h"
 #include "mct_window.h"
 
 #define MCT_RING_MAX   32768u                   /* elements */
@@ -30,7 +30,8 @@ typedef struct {
 
 typedef struct {
     mct_x ring[MCT_RING_MAX] __attribute__((aligned(64))); /* (kh, width, 16, MCT_V_TAPS) */
-    mct_w taps[MCT_TAPS_MAX] __attribute__((aligned(64))); /* (kh, groups, 16, MCT_V_TAPS) */
+    mct_w room[MCT_TAPS_MAX] __attribute__((aligned(64)));
+    mct_w *taps;        /* (kh, groups, 16, MCT_V_TAPS): in room, or in one that stays */
     uint8_t blank[256]; /* rows of the ring that are only zeros, and need no products */
     uint32_t next;      /* row that comes into the ring */
     uint32_t groups;    /* of taps in a row of the kernel */
@@ -146,9 +147,17 @@ static inline void mct_depthwise_sums(const mct_plane *s, const mct_depthwise *d
 static void mct_depthwise_begin(const mct_conv *conv, const mct_plane *s, mct_depthwise *d,
                                 uint32_t o, uint32_t n, int turned)
 {
+    uint32_t blocks = (conv->x.c + MCT_BLOCK - 1) / MCT_BLOCK, size;
+    mct_packed *kept;
     d->next = 0;
     d->groups = mct_tap_groups(s->kw);
-    mct_pack_taps(conv, o, n, turned, d->taps);
+    size = s->kh * d->groups * MCT_GROUP;
+    kept = mct_packed_for(conv, (size_t)blocks * size * sizeof *d->taps);
+    d->taps = kept != NULL ? (mct_w *)kept->base + o / MCT_BLOCK * size : d->room;
+    if (kept == NULL || !kept->ready)
+        mct_pack_taps(conv, o, n, turned, d->taps);
+    if (kept != NULL && o / MCT_BLOCK + 1 == blocks)
+        kept->ready = 1;
 }
 
 /* Rows of the plane that the windows of output row oy need; returns the first. */

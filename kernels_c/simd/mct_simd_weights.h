@@ -2,10 +2,18 @@
 #ifndef MCT_SIMD_WEIGHTS_H
 #define MCT_SIMD_WEIGHTS_H
 
+#include "mct_simd.h"
 #include "mct_simd_put.h"
 
 #define MCT_B_MAX    32768u /* elements of such matrices */
 #define MCT_ROOM_MAX 4096u  /* bytes of a channel's weights */
+
+/* Room that stays, for `size` bytes of the reordered weights of a convolution; NULL: none. */
+static inline mct_packed *mct_packed_for(const mct_conv *conv, size_t size)
+{
+    mct_packed *kept = mct_simd_packed;
+    return kept == NULL || conv->trained != 0 || kept->bytes < size ? NULL : kept;
+}
 
 /* The weights (kh, kw, c_in) of output channel o, in the order of the input; perhaps in room. */
 static const int8_t *mct_kernel_of(const mct_conv *conv, uint32_t o, int8_t *room)

@@ -153,6 +153,31 @@ def test_ten_steps_are_those_of_the_reference_with_every_vector_unit(
         assert done.returncode == 0, done.stderr
 
 
+PACKED = """
+import sys
+from mcutrain.engine import Engine
+from mcutrain.image.pack import pack
+from tests.image_cases import samples
+from tests.traces import PROGRAMS, program
+for name in PROGRAMS:
+    compiled = program(name)
+    engine = Engine(pack(compiled))
+    for sample, label in samples(compiled, 2):
+        engine.train(sample, label, 0.001)
+    rooms = list(engine._packed.pointer)
+    frozen = [i for i, room in enumerate(rooms) if room.bytes]
+    assert frozen or name == "mlp" or "deep" in name, name
+    assert all(rooms[i].ready for i in frozen), (name, [i for i in frozen if not rooms[i].ready])
+"""
+
+
+def test_frozen_weights_are_reordered_once_and_have_room(
+    simd_module: ModuleType, request: pytest.FixtureRequest
+) -> None:
+    done = _python(PACKED, request.node.callspec.params["simd_module"])
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_unknown_vector_unit_is_refused_by_name() -> None:
     done = _python("from mcutrain.engine.build import load\nload()", "avx7")
     assert "MCUTRAIN_SIMD=avx7" in done.stderr

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from mcutrain.engine.build import load
 from mcutrain.engine.memory import GuardedMemory
+from mcutrain.engine.packed import PackedWeights
 from mcutrain.errors import InputError
 from mcutrain.image.format import NONE
 from mcutrain.image.status import status_error
@@ -137,6 +138,8 @@ class Engine:
             self._memory.bytes.size,
         )
         self._check(status)
+        self._packed = PackedWeights(self._module, self.image)
+        self._engine.packed = self._packed.pointer
 
     # ---- running ----
 

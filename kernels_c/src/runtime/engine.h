@@ -3,6 +3,7 @@
 #define MCT_ENGINE_PRIVATE_H
 
 #include "mct_engine.h"
+#include "mct_simd.h"
 #include "runtime.h"
 
 /* Runs one instruction of a verified image. */
@@ -17,6 +18,15 @@ static inline void mct_call_hook(const mct_engine *e, uint32_t instruction, mct_
 {
     if (e->hook != NULL)
         e->hook(e->hook_context, e, instruction, event);
+}
+
+/* Instruction i is about to run. */
+static inline void mct_begin(const mct_engine *e, uint32_t i)
+{
+#if MCT_SIMD
+    mct_simd_packed = e->packed != NULL ? &e->packed[i] : NULL;
+#endif
+    mct_call_hook(e, i, MCT_HOOK_BEFORE);
 }
 
 /* ---- operators that make their output row by row ---- */

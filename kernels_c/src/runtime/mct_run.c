@@ -29,7 +29,7 @@ mct_status mct_run(mct_engine *e, uint32_t first, uint32_t end)
             i += mct_run_segment(e, i);
             continue;
         }
-        mct_call_hook(e, i, MCT_HOOK_BEFORE);
+        mct_begin(e, i);
         status = mct_handlers[in->op](e, in);
         mct_call_hook(e, i, MCT_HOOK_AFTER);
         mct_call_hook(e, i, MCT_HOOK_DONE);

@@ -33,7 +33,7 @@ static uint32_t rows_at_once(const mct_engine *e, const mct_image_instruction *i
 static void run_rows(mct_engine *e, uint32_t index, uint32_t oy, uint32_t n)
 {
     const mct_image_instruction *in = &e->image.program[index];
-    mct_call_hook(e, index, MCT_HOOK_BEFORE);
+    mct_begin(e, index);
     if (n == 1)
         mct_row_ops[in->op].run(e, in, oy);
     else

@@ -18,9 +18,9 @@ from mcutrain.memory.liveness import buffers_of
 from mcutrain.memory.solve import lower_bound, solve_at_bound
 
 SLOT = "scratch"
-# Where state and arena have at least so many bytes, the arena may grow by 2 % of them, at most so
-# much.
-GROWING_BYTES, SPARE_BYTES = 32 * 1024, 1600
+# Where state and arena have at least so many bytes, the arena may grow by this part of them, 1.9 %,
+# and at most so much.
+GROWING_BYTES, SPARE_PART, SPARE_BYTES = 32 * 1024, 52, 1600
 _ALIGN = 4
 
 
@@ -58,7 +58,7 @@ def lend_scratch(
     """
     end = memory.arena_bytes
     if state_bytes + end >= GROWING_BYTES:
-        end += min(SPARE_BYTES, (state_bytes + end) // 50)
+        end += min(SPARE_BYTES, (state_bytes + end) // SPARE_PART // _ALIGN * _ALIGN)
     if pool is not None:
         end = max(memory.arena_bytes, min(end, pool - state_bytes))
     return _planned_anew(program, memory, end, in_place) or _from_gaps(program, memory, end)

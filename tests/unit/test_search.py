@@ -11,6 +11,7 @@ from tests.networks import NetworkBuilder, residual_network
 
 from mcutrain.cli.main import main
 from mcutrain.compile import Savings, compile_program
+from mcutrain.data import Dataset
 from mcutrain.engine import Engine
 from mcutrain.image.pack import pack
 from mcutrain.ir.graph import Graph, Node
@@ -19,6 +20,7 @@ from mcutrain.ir.serialize import save
 from mcutrain.plan import Plan
 from mcutrain.plan.head import fresh_head
 from mcutrain.plan.scheme import resolve_scheme, trainable_layers
+from mcutrain.search.auto import SAMPLES, automatic_plan, samples_over
 from mcutrain.search.choose import candidates, choose
 from mcutrain.search.gradients import GradientWatch, LayerScore, Sample, Scores, score
 
@@ -93,6 +95,29 @@ def test_a_fresh_classifier_is_fitted_so_that_errors_come_back() -> None:
     scores = score(graph, _samples(graph, 12))
     assert scores.samples == 12
     assert sum(s.bias > 0 or s.channels.any() for s in scores.layers.values()) >= 3
+
+
+def test_a_choice_is_the_same_for_the_same_data() -> None:
+    graph = residual_network(12)
+    rng = np.random.default_rng(4)
+    x = rng.normal(0, 1, (30, *graph.tensors["x"].shape)).astype(np.float32)
+    y = np.sort(np.arange(30) % len(graph.classes))
+    data = Dataset(x, y.astype(np.int64), graph.classes)
+    pool = compile_program(graph, resolve_scheme(graph, "last:4")).pool_bytes
+    plan = automatic_plan(graph, data, pool)
+    assert plan == automatic_plan(graph, data, pool)
+    assert plan.weights
+    assert compile_program(graph, plan).pool_bytes <= pool
+
+
+def test_samples_come_from_all_over_the_data() -> None:
+    """Data sets that are read from folders are sorted by class."""
+    graph = residual_network(8)
+    shape = graph.tensors["x"].shape
+    x = np.arange(1000, dtype=np.float32)[:, None, None, None] * np.ones(shape, np.float32) / 1000
+    data = Dataset(x, np.arange(1000) // 500, graph.classes)
+    labels = [label for _, label in samples_over(graph, data)]
+    assert labels == [0] * (SAMPLES // 2) + [1] * (SAMPLES // 2)
 
 
 def _uneven(graph: Graph) -> Scores:

@@ -7,16 +7,10 @@ from pathlib import Path
 
 import mcutrain.data
 from mcutrain.cli.common import progress
-from mcutrain.cli.pack import samples_of
-from mcutrain.errors import InputError
 from mcutrain.files import write_atomic
 from mcutrain.ir.graph import Graph
 from mcutrain.plan.scheme import plan_to_dict
-from mcutrain.search.choose import choose
-from mcutrain.search.gradients import score
-
-SAMPLES = 200
-DEFAULT_BITS = 8
+from mcutrain.search.auto import DEFAULT_BITS, SAMPLES, automatic_plan
 
 
 def write_scheme(
@@ -27,23 +21,15 @@ def write_scheme(
     Raises:
         InputError: the data do not fit the network, or there are none.
     """
-    samples = list(samples_of(graph, mcutrain.data.open(data), SAMPLES))
-    classes = len(graph.classes)
-    if any(label >= classes for _, label in samples):
-        raise InputError(
-            "the data have more classes than the network",
-            where=data,
-            why=f"the network has {classes}",
-            hint="--classes N gives it a fresh classifier",
-        )
+    samples = mcutrain.data.open(data)
     with progress(quiet) as bar:
-        task = bar.add_task("gradients", total=None, note=f"{len(samples)} samples")
-        scores = score(graph, samples)
-        bar.update(task, description="choosing", total=1, completed=0, note="")
+        note = f"{min(SAMPLES, len(samples))} samples"
+        task = bar.add_task("gradients", total=None, note=note)
 
-        def tell(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+        def tell(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total or None)
 
-        chosen = choose(graph, scores, pool, DEFAULT_BITS if bits is None else bits, tell)
-    write_atomic(output, json.dumps(plan_to_dict(chosen.plan)) + "\n")
+        bits = DEFAULT_BITS if bits is None else bits
+        plan = automatic_plan(graph, samples, pool, bits, tell)
+    write_atomic(output, json.dumps(plan_to_dict(plan)) + "\n")
     return str(output)

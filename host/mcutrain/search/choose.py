@@ -2,13 +2,15 @@
 
 Bytes rank the candidates; what decides is the SRAM of the compiled program. How deep the backward
 pass may reach is tried out, because it costs masks and errors whatever trains there; within a depth
-as many candidates are taken as fit, by bisection.
+as many candidates are taken as fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from mcutrain.compile import compile_program
 from mcutrain.ir.graph import Graph, Node
@@ -17,6 +19,7 @@ from mcutrain.plan.scheme import trainable_layers
 from mcutrain.search.gradients import Scores
 
 _DEPTHS = 8  # tried over the whole network, before the best one's neighbourhood
+_PARTS = 100  # of the candidates, while depths are compared
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Candidate:
 
     Attributes:
         channels: input channels of the layer's weights; () stands for its biases.
-        value: squared norm of the mean gradient.
+        value: mean squared norm of the gradient.
         nbytes: weights with their fractions and saved activations, or biases.
     """
 
@@ -101,26 +104,40 @@ def choose(
         if 1 <= depth <= count and depth not in depths:
             best = max(best, search.at(depth), key=lambda c: c.value)
         progress(len(depths) + done + 1, len(depths) + 4)
-    return best
+    return max(best, search.at(best.depth, parts=len(search.ranked)), key=lambda c: c.value)
 
 
 class _Search:
     def __init__(self, graph: Graph, ranked: list[Candidate], pool: int, bits: int) -> None:
         self.graph, self.ranked, self.pool, self.bits = graph, ranked, pool, bits
         self.layers = [n.name for n in trainable_layers(graph)]
+        self._least = self._bytes(())
 
-    def at(self, depth: int) -> Chosen:
-        """The best prefix of the candidates in the last `depth` layers that fits."""
+    def at(self, depth: int, parts: int = _PARTS) -> Chosen:
+        """The best prefix of the candidates in the last `depth` layers that fits, to one part."""
         reached = set(self.layers[len(self.layers) - depth :])
         ranked = [c for c in self.ranked if c.layer in reached]
-        low, high = 0, len(ranked) + 1
-        while high - low > max(1, len(ranked) // 200):
-            middle = (low + high) // 2
-            low, high = (middle, high) if self._fits(ranked[:middle]) else (low, middle)
-        return Chosen(self._plan(ranked[:low]), sum(c.value for c in ranked[:low]), depth)
+        count = self._most(ranked, max(1, len(ranked) // parts))
+        taken = ranked[:count]
+        return Chosen(self._plan(taken), sum(c.value for c in taken), depth)
 
-    def _fits(self, taken: Sequence[Candidate]) -> bool:
-        return compile_program(self.graph, self._plan(taken)).pool_bytes <= self.pool
+    def _most(self, ranked: Sequence[Candidate], part: int) -> int:
+        """How many of them fit, to a part: where the bytes that are left should be used up, from
+        the last trial on; in the middle of what is not known every third time.
+        """
+        sums = np.cumsum([0, *(c.nbytes for c in ranked)])
+        low, high, tried, need = 0, len(ranked) + 1, 0, self._least
+        trials = 0
+        while high - low > part:
+            guess = int(np.searchsorted(sums, sums[tried] + self.pool - need, side="right")) - 1
+            tried = (low + high) // 2 if trials % 3 == 2 else min(max(guess, low + 1), high - 1)
+            need = self._bytes(ranked[:tried])
+            low, high = (tried, high) if need <= self.pool else (low, tried)
+            trials += 1
+        return low
+
+    def _bytes(self, taken: Sequence[Candidate]) -> int:
+        return compile_program(self.graph, self._plan(taken)).pool_bytes
 
     def _plan(self, taken: Sequence[Candidate]) -> Plan:
         """Biases of layers whose weights train are in the state anyway: they train, too."""

@@ -50,35 +50,46 @@ def test_scores_are_the_squared_gradients_of_the_reference(graph: Graph) -> None
     engine, machine = Engine(pack(compiled)), Machine(compiled.program)
     watch = GradientWatch(compiled, engine)
     found: dict[str, list[np.ndarray]] = {}
-    samples = [(data, 1) for data, _ in _samples(graph, 5)]  # one class: the gradients agree
+    samples = _samples(graph, 5)
     for data, label in samples:
         with engine.hook(watch.note):
             engine.train(data, label, 0.0, 0.0)
         machine.train(data, label, 0.0)
         for node in trainable_layers(graph):
-            gradients, q = machine.runtime.gradients, graph.tensors[node.inputs[0]].q
-            assert q is not None
-            weight = gradients[f"{node.name}.trained"] * q.scale
-            found.setdefault(f"{node.name}.weight", []).append(_by_channel(node, weight))
-            bias = gradients[f"{node.name}.bias"].reshape(-1, 1)
-            found.setdefault(f"{node.name}.bias", []).append(bias)
+            for name, array in _gradients(graph, machine, node).items():
+                found.setdefault(f"{node.name}.{name}", []).append(array)
     scores = watch.scores(len(samples))
     assert scores.layers.keys() == {n.name for n in trainable_layers(graph)}
     nonzero = 0
     for layer, got in scores.layers.items():
         for name, values in (("weight", got.channels), ("bias", np.array([got.bias]))):
             each = np.stack(found[f"{layer}.{name}"])
-            pairs = sum(
-                (each[i] * each[j]).sum(axis=0)
-                for i in range(len(each))
-                for j in range(len(each))
-                if i != j
-            )  # the product of two different samples' gradients has no noise of its own
-            wanted = np.maximum(pairs, 0) / (len(each) * (len(each) - 1))
-            scale = (each**2).sum(axis=(0, 1)).max()
+            if name == "weight":  # what remains when the inputs have their mean taken away
+                mean = np.mean(found[f"{layer}.input"], axis=0)
+                each = each - mean * np.stack(found[f"{layer}.seen"])
+            wanted = (each**2).sum(axis=1).mean(axis=0)
+            scale = (np.stack(found[f"{layer}.{name}"]) ** 2).sum(axis=1).max()
             assert np.allclose(values, wanted, rtol=1e-9, atol=1e-12 * scale), (layer, name)
             nonzero += int(wanted.any())
     assert nonzero > len(scores.layers)
+
+
+def _gradients(graph: Graph, machine: Machine, node: Node) -> dict[str, np.ndarray]:
+    """Of weights, by input channel, of the biases of the outputs that see it, of all biases, and
+    the means of the input channels.
+    """
+    gradients, q = machine.runtime.gradients, graph.tensors[node.inputs[0]].q
+    assert q is not None
+    weight, bias = gradients[f"{node.name}.trained"], gradients[f"{node.name}.bias"].reshape(-1)
+    by_channel = _by_channel(node, weight * q.scale)
+    source = next(v for v in machine.program.instrs if (v.op, v.layer) == ("conv2d_dw", node.name))
+    x = machine.memory.array(source.operands["x"]).astype(np.float64) - q.zero_point
+    return {
+        "weight": by_channel,
+        "seen": _by_channel(node, np.broadcast_to(bias[:, None, None], weight.shape)),
+        "bias": bias[:, None],
+        "input": x.reshape(-1, by_channel.shape[1]).mean(axis=0) * q.scale,
+    }
 
 
 def _by_channel(node: Node, weight: np.ndarray) -> np.ndarray:
@@ -95,6 +106,18 @@ def test_a_fresh_classifier_is_fitted_so_that_errors_come_back() -> None:
     scores = score(graph, _samples(graph, 12))
     assert scores.samples == 12
     assert sum(s.bias > 0 or s.channels.any() for s in scores.layers.values()) >= 3
+
+
+def test_a_channel_that_never_changes_is_worth_nothing_beside_a_bias() -> None:
+    b = NetworkBuilder((6, 6, 3), 5, "constant")
+    graph = b.head(b.conv("point", "x", 8, relu=True), 3)
+    x = np.random.default_rng(1).integers(-128, 128, (12, 6, 6, 3)).astype(np.int8)
+    x[..., 1] = 100
+    scores = score(graph, [(sample.tobytes(), i % 3) for i, sample in enumerate(x)])
+    found = scores.layers["point"].channels
+    assert found[1] < 1e-12 * found.sum()
+    assert found[0] > 0
+    assert found[2] > 0
 
 
 def test_a_choice_is_the_same_for_the_same_data() -> None:

@@ -34,13 +34,20 @@ class Gradients:
 
     def weight(self, instr: Instr) -> Floats:
         """dL/d(weight) of a conv2d_dw, (taps, outputs that see an input channel, c_in)."""
-        x = self._program.values[instr.operands["x"]]
-        centred = self._engine.tensor(x.name).astype(np.float64) - x.zero_point
         error = self._error(instr)
         if "chan" in instr.operands:  # of a depthwise layer that trains in part
             error = error[:, :, self._engine.tensor(instr.operands["chan"]).reshape(-1)]
         w = self._program.values[instr.operands["w"]]
-        return _weight_gradient(instr, centred, error, w) * x.scale
+        return _weight_gradient(instr, self._input(instr), error, w)
+
+    def input_means(self, instr: Instr) -> Floats:
+        """Means over the map of what a conv2d_dw multiplies errors with, (c_in,)."""
+        return np.asarray(self._input(instr).mean(axis=(0, 1)))
+
+    def _input(self, instr: Instr) -> Floats:
+        x = self._program.values[instr.operands["x"]]
+        centred = self._engine.tensor(x.name).astype(np.float64) - x.zero_point
+        return np.asarray(centred * x.scale)
 
     def _error(self, instr: Instr) -> Floats:
         name = instr.operands["e_y"]

@@ -1,14 +1,12 @@
 """How much the loss depends on each layer's input channels and biases: squared gradient norms.
 
-A small step of gradient descent on a parameter lowers the loss by the rate times the square of its
-mean gradient, so that says what training it is worth. The mean of squared gradients would also
-count what differs from sample to sample: in early layers that is nearly everything, and training
-on it is noise. With N samples the square of the mean g is estimated without bias as
-(|sum g|^2 - sum |g|^2) / (N (N - 1)).
+Large squares alone mislead: a channel that is hardly ever zero has a large gradient, but most of it
+is what a bias could do as well, and there is one of those already. So the inputs of a layer are
+taken without their mean over all samples; what remains of a weight's gradient is its own.
 
 The ranking by norm per byte is that of TraDy ("Study of Training Dynamics for Memory-Constrained
-Fine-Tuning", 2025). The gradients are those of the int8 backward pass itself, at rate 0: its
-errors are read as the engine makes them.
+Fine-Tuning", 2025), which does not take means away. The gradients are those of the int8 backward
+pass itself, at rate 0: its errors are read as the engine makes them.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ _Floats = npt.NDArray[np.float64]
 
 @dataclass
 class LayerScore:
-    """Squared norms of mean gradients in real units, not below 0.
+    """Means over samples of squared gradient norms, in real units.
 
     Attributes:
         channels: one an input channel (depthwise: channel), as plans count them; empty where the
@@ -89,32 +87,33 @@ def _full(graph: Graph) -> Plan:
     return Plan(tuple(n.name for n in layers), weights, fraction_bits=0)
 
 
-class _Mean:
-    """The squared norm of a mean gradient, by channel: its sums."""
+class _Squares:
+    """Squares of gradients of a layer's weights, by input channel: their sums.
 
-    def __init__(self) -> None:
-        self.total: _Floats | None = None
-        self.squares: _Floats | None = None
+    With the mean m of a channel, the gradient of its weights is g - m b for inputs without their
+    mean, where b is the gradient of the biases of the outputs that see the channel. The sums of its
+    squares follow from those of g and b, whatever m turns out to be.
+    """
 
-    def add(self, gradient: _Floats) -> None:
-        """A sample's gradient, (..., channels)."""
-        squares = _norms(gradient)
-        if self.total is None or self.squares is None:
-            self.total, self.squares = gradient, squares
-        else:
-            self.total += gradient
-            self.squares += squares
+    def __init__(self, channels: int) -> None:
+        self._gradients, self._products, self._biases, self._means = np.zeros((4, channels))
+        self._seen = 0
 
-    def norms(self, samples: int) -> _Floats:
-        """(channels,); samples that were not added had no gradient."""
-        if self.total is None or self.squares is None:
-            return np.zeros(0)
-        unbiased = (_norms(self.total) - self.squares) / (samples * max(1, samples - 1))
-        return np.maximum(unbiased, 0.0)
+    def add(self, gradient: _Floats, bias: _Floats, means: _Floats) -> None:
+        """A sample's gradients, (taps, outputs, channels) and (outputs, channels), and the means of
+        its input channels.
+        """
+        self._gradients += np.square(gradient).sum(axis=(0, 1))
+        self._products += (gradient * bias).sum(axis=(0, 1))
+        self._biases += len(gradient) * np.square(bias).sum(axis=0)
+        self._means += means
+        self._seen += 1
 
-
-def _norms(gradient: _Floats) -> _Floats:
-    return np.asarray(np.square(gradient).reshape(-1, gradient.shape[-1]).sum(axis=0))
+    def sums(self) -> _Floats:
+        """(channels,), not below 0."""
+        m = self._means / self._seen
+        squares = self._gradients - 2 * m * self._products + m**2 * self._biases
+        return np.asarray(np.maximum(squares, 0.0))
 
 
 class GradientWatch:
@@ -123,17 +122,17 @@ class GradientWatch:
     def __init__(self, compiled: CompiledProgram, engine: Engine) -> None:
         self.program = compiled.program
         self._read = Gradients(engine, compiled.program)
-        self.weights: dict[str, _Mean] = {}
-        self.biases: dict[str, _Mean] = {}
+        self._weights: dict[str, _Squares] = {}
+        self._biases: dict[str, float] = {}
 
     def scores(self, samples: int) -> Scores:
-        """What was found in so many training steps."""
-        layers = {
-            name: LayerScore(
-                self.weights.get(name, _Mean()).norms(samples), float(bias.norms(samples).sum())
-            )
-            for name, bias in self.biases.items()
-        }
+        """What was found in so many training steps; a step without gradients counts as zeros."""
+        none = np.zeros(0)
+        layers = {}
+        for name, squares in self._biases.items():
+            weights = self._weights.get(name)
+            channels = none if weights is None else weights.sums() / samples
+            layers[name] = LayerScore(channels, squares / samples)
         return Scores(layers, samples)
 
     def note(self, index: int, event: HookEvent) -> None:
@@ -141,10 +140,14 @@ class GradientWatch:
         instr = self.program.instrs[index]
         if event is not HookEvent.BEFORE or instr.op not in ("conv2d_dw", "conv2d_db"):
             return
+        bias = self._read.bias(instr)
         if instr.op == "conv2d_db":
-            self.biases.setdefault(instr.layer, _Mean()).add(self._read.bias(instr)[:, None])
-        else:
-            self.weights.setdefault(instr.layer, _Mean()).add(self._read.weight(instr))
+            self._biases[instr.layer] = self._biases.get(instr.layer, 0.0) + float(bias @ bias)
+            return
+        gradient, means = self._read.weight(instr), self._read.input_means(instr)
+        groups = len(bias) // gradient.shape[1]  # an input channel is seen by its group's outputs
+        seen = np.repeat(bias.reshape(groups, -1).T, len(means) // groups, axis=1)
+        self._weights.setdefault(instr.layer, _Squares(len(means))).add(gradient, seen, means)
 
 
 def _with_fitted_head(graph: Graph, samples: Sequence[Sample]) -> Graph:

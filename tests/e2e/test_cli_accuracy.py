@@ -52,7 +52,7 @@ def few(refdata: Path, tmp_path: Path) -> Path:
 
 def _command(few: Path, out: Path, *more: object) -> list[str]:
     words = [*MCUTRAIN, "accuracy", "--refdata", few, "--out", out, "--data", "flowers5"]
-    return [str(w) for w in (*words, "--no-extras", "--seeds", 2, *more)]
+    return [str(w) for w in (*words, "--no-auto", "--no-extras", "--seeds", 2, *more)]
 
 
 @pytest.mark.slow

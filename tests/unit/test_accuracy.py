@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from mcutrain.accuracy.grid import (
     wanted,
 )
 from mcutrain.accuracy.store import Store
-from mcutrain.accuracy.table import cell_of, difference, markdown, to_dict
+from mcutrain.accuracy.table import auto_difference, cell_of, difference, markdown, to_dict
 from mcutrain.errors import InputError
 
 ROW = Row("flowers5", "49kb", INT8)
@@ -98,12 +99,13 @@ def test_both_trainers_are_compared_on_the_same_terms() -> None:
 
 
 def test_required_rows_come_first() -> None:
-    rows = all_rows(("flowers5", "caltech96", "cifar10"), 3, extras=True)
+    rows = all_rows(("flowers5", "caltech96", "cifar10"), 3, auto=True, extras=True)
     main = [row for row, seeds in rows if seeds == 3]
-    assert len(main) == 18
+    assert len(main) == 18 + 4
     assert [row.trainer for row, _ in rows[:3]] == [PROBE] * 3
-    assert {row for row, _ in rows[3:21]} == set(main)
-    extras = [row for row, _ in rows[21:]]
+    assert {row for row, _ in rows[3:25]} == set(main)
+    assert [row.scheme for row, _ in rows[21:25]] == ["auto:49kb"] * 2 + ["auto:99kb"] * 2
+    extras = [row for row, _ in rows[25:]]
     assert {row.scheme for row in extras} == {"bias:20", "148kb", "last:12", "full", "99kb"}
     assert {row.bits for row in extras} == {0, 4, 8}
     assert {row.scaled for row in extras} == {True, False}
@@ -134,6 +136,16 @@ def _finished(accuracies: dict[Row, list[float]]) -> dict:
         finals = wanted(row, len(values), results)[CANDIDATES:]
         results |= {s.key: _result(a / 100) for s, a in zip(finals, values, strict=True)}
     return results
+
+
+def test_computed_plans_are_compared_with_the_scheme_whose_bytes_they_have() -> None:
+    auto = replace(ROW, scheme="auto:49kb")
+    results = _finished({ROW: [88.0, 90.0], auto: [89.0, 90.5]})
+    found = auto_difference([auto], results)
+    assert found is not None
+    assert (found.mean, found.error, found.pairs) == (pytest.approx(0.75), pytest.approx(0.25), 2)
+    assert "| flowers5 | 49kb | 89.0 ± 1.4 | 89.8 ± 1.1 | +0.75 ± 0.25 |" in markdown(results)
+    assert auto_difference([replace(ROW, scheme="auto:99kb")], results) is None
 
 
 def test_differences_are_paired_by_seed() -> None:

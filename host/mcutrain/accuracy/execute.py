@@ -13,6 +13,7 @@ import numpy as np
 
 from mcutrain.accuracy.grid import INT8, NETWORK, PROBE, SAMPLES, Row, Settings
 from mcutrain.accuracy.learners import Int8Learner, Learner, ShadowLearner, unscaled
+from mcutrain.accuracy.plans import plan_of
 from mcutrain.accuracy.samples import Samples, open_data, parts
 from mcutrain.compile import compile_program
 from mcutrain.engine import CachedEngine
@@ -23,7 +24,6 @@ from mcutrain.image.unpack import unpack
 from mcutrain.ir.graph import Graph
 from mcutrain.plan import Plan
 from mcutrain.plan.head import fresh_head
-from mcutrain.plan.scheme import resolve_scheme
 from mcutrain.trainer import Schedule, calibrated, encoder, visits
 from mcutrain.trainer.probe import fit_probe
 
@@ -40,10 +40,10 @@ class _Setup:
 
 
 @lru_cache(maxsize=6)
-def _setup(row: Row, refdata: Path) -> _Setup:
+def _setup(row: Row, refdata: Path, out: Path) -> _Setup:
     data = open_data(refdata, row.data, "train")
     graph = fresh_head(import_network(refdata / NETWORK), data.classes)
-    plan = resolve_scheme(graph, row.scheme, row.bits)
+    plan = plan_of(row, graph, data, out)
     compiled = compile_program(graph, plan)
     if not row.scaled:
         compiled = unscaled(graph, compiled)
@@ -58,14 +58,14 @@ def execute(settings: Settings, refdata: Path, out: Path) -> dict[str, Any]:
     Args:
         settings: of the run.
         refdata: the reference data.
-        out: where prefixes are kept.
+        out: where prefixes and computed plans are kept.
 
     Returns:
         accuracy and loss (cross-entropy) on what the run is evaluated with, steps, seconds, and
         whether training ran away (then with the accuracy of chance).
     """
     row = settings.row
-    setup = _setup(row, refdata)
+    setup = _setup(row, refdata, out)
     training, other = parts(setup.engine, refdata, out, row.data, settings.part)
     if row.trainer == PROBE:
         return _probe(setup, training, other)

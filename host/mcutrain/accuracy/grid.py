@@ -100,13 +100,15 @@ class Settings:
 Results = Mapping[str, Mapping[str, Any]]  # by key
 
 SCHEMES = ("head", "49kb", "99kb")
+AUTO = "auto:"  # and a published scheme: the plan that is computed for the bytes it needs
+AUTO_DATA = ("flowers5", "caltech96")
 EXTRA_DATA = "flowers5"
 EXTRA_SCHEMES = ("bias:20", "148kb", "last:12", "full")
 _FIRST_RATE = {"head": 0.4}  # of the candidates; each is twice the one before
 _HEAD_FACTOR = 1.0
 
 
-def all_rows(data: tuple[str, ...], seeds: int, extras: bool) -> list[tuple[Row, int]]:
+def all_rows(data: tuple[str, ...], seeds: int, auto: bool, extras: bool) -> list[tuple[Row, int]]:
     """The rows of the table, the most wanted first, each with its number of seeds."""
     main = [
         Row(name, scheme, trainer)
@@ -115,8 +117,15 @@ def all_rows(data: tuple[str, ...], seeds: int, extras: bool) -> list[tuple[Row,
         for trainer in (INT8, SHADOW)
     ]
     rows = [(probe_row(name), 1) for name in data] + [(row, seeds) for row in main]
+    rows += [(row, seeds) for row in auto_rows(data)] if auto else []
     once = extra_rows() if extras and EXTRA_DATA in data else ()
     return rows + [(row, 1) for row in once]
+
+
+def auto_rows(data: tuple[str, ...]) -> list[Row]:
+    """Computed plans."""
+    names = [name for name in AUTO_DATA if name in data]
+    return [Row(name, AUTO + scheme, INT8) for scheme in SCHEMES[1:] for name in names]
 
 
 def probe_row(data: str) -> Row:
@@ -165,7 +174,8 @@ def final(row: Row, rate: float, seed: int) -> Settings:
 
 def _search(row: Row, rate: float) -> Settings:
     source = DATA[row.data]
-    epochs = source.epochs if row.scheme in SCHEMES else source.epochs // 2  # extras take longer
+    main = row.scheme.removeprefix(AUTO) in SCHEMES
+    epochs = source.epochs if main else source.epochs // 2  # extras take longer
     return Settings(row, SEARCH, rate, _HEAD_FACTOR, epochs, source.views, 0)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mcutrain.accuracy.grid import (
+    AUTO,
     DATA,
     INT8,
     PROBE,
@@ -18,6 +19,7 @@ from mcutrain.accuracy.grid import (
     Results,
     Row,
     all_rows,
+    auto_rows,
     chosen_rate,
     extra_rows,
     final,
@@ -56,7 +58,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Difference:
-    """int8 minus shadow, paired by seed and order, in points.
+    """Mean of one row minus another, paired by seed and order, in points.
 
     Attributes:
         error: standard error; None where no row has two pairs.
@@ -86,12 +88,22 @@ def cell_of(row: Row, results: Results) -> Cell | None:
 
 def difference(rows: Iterable[Row], results: Results) -> Difference | None:
     """Over several int8 rows, each of the same weight; None without a pair in each of them."""
+    return _paired([(row, replace(row, trainer=SHADOW)) for row in rows], results)
+
+
+def auto_difference(rows: Iterable[Row], results: Results) -> Difference | None:
+    """Over several computed plans, each minus the published scheme for the same bytes."""
+    pairs = [(row, replace(row, scheme=row.scheme.removeprefix(AUTO))) for row in rows]
+    return _paired(pairs, results)
+
+
+def _paired(rows: Iterable[tuple[Row, Row]], results: Results) -> Difference | None:
     differences = []
-    for row in rows:
-        int8, shadow = cell_of(row, results), cell_of(replace(row, trainer=SHADOW), results)
-        if int8 is None or shadow is None:
+    for one, other in rows:
+        first, second = cell_of(one, results), cell_of(other, results)
+        if first is None or second is None:
             return None
-        pairs = zip(int8.accuracies, shadow.accuracies, strict=False)
+        pairs = zip(first.accuracies, second.accuracies, strict=False)
         differences.append(np.array([a - b for a, b in pairs]))
     if not differences:
         return None
@@ -105,7 +117,7 @@ def difference(rows: Iterable[Row], results: Results) -> Difference | None:
 
 def to_dict(results: Results) -> dict[str, Any]:
     """The table as plain data."""
-    rows = [row for row, _ in all_rows(tuple(DATA), 1, extras=True)]
+    rows = [row for row, _ in all_rows(tuple(DATA), 1, auto=True, extras=True)]
     cells = [c for c in (cell_of(row, results) for row in rows) if c]
     return {
         "rows": [
@@ -117,10 +129,13 @@ def to_dict(results: Results) -> dict[str, Any]:
             }
             for cell in cells
         ],
-        "differences": {
-            name: None if d is None else vars(d) for name, d in _differences(results).items()
-        },
+        "differences": {name: _plain(d) for name, d in _differences(results).items()},
+        "computed minus published": _plain(auto_difference(_all_auto(), results)),
     }
+
+
+def _plain(found: Difference | None) -> dict[str, Any] | None:
+    return None if found is None else vars(found)
 
 
 def _differences(results: Results) -> dict[str, Difference | None]:
@@ -137,6 +152,7 @@ def markdown(results: Results) -> str:
         [
             "## Sparse updates\n\n" + _main_table(results),
             "## int8 minus fp32 shadow\n\n" + _difference_table(results),
+            "## Computed plans\n\n" + _auto_table(results),
             "## One seed, flowers5\n\n" + _extra_table(results),
         ]
     )
@@ -170,6 +186,23 @@ def _difference_table(results: Results) -> str:
     for name, found in _differences(results).items():
         lines.append((name, _signed(found), "–" if found is None else str(found.pairs)))
     return _lines(("scheme", "mean ± standard error, points", "pairs"), lines)
+
+
+def _all_auto() -> list[Row]:
+    return auto_rows(tuple(DATA))
+
+
+def _auto_table(results: Results) -> str:
+    lines = []
+    for row in _all_auto():
+        scheme = row.scheme.removeprefix(AUTO)
+        published, computed = cell_of(replace(row, scheme=scheme), results), cell_of(row, results)
+        signed = _signed(auto_difference([row], results))
+        rates = _rates(published, computed)
+        lines.append((row.data, scheme, _text(published), _text(computed), signed, rates))
+    lines.append(("all", "", "", "", _signed(auto_difference(_all_auto(), results)), ""))
+    head = ("data", "bytes of", "published", "computed", "computed − published", "rates")
+    return _lines(head, lines)
 
 
 def _extra_table(results: Results) -> str:

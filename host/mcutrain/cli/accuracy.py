@@ -31,6 +31,9 @@ def run(
         str | None, typer.Option(help="Data sets, joined by commas; without, all.")
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=100, help="Runs of each row.")] = 3,
+    auto: Annotated[
+        bool, typer.Option("--auto/--no-auto", help="Also plans computed as by plan --auto.")
+    ] = True,
     extras: Annotated[
         bool, typer.Option("--extras/--no-extras", help="Also the rows that are run once.")
     ] = True,
@@ -58,7 +61,7 @@ def run(
             where=str(source or "MCUTRAIN_REFDATA"),
             hint="set MCUTRAIN_REFDATA to their folder; they are not part of mcutrain",
         )
-    rows = all_rows(names, seeds, extras)
+    rows = all_rows(names, seeds, auto, extras)
     with locked(make_folder(out)):
         results = _drive(rows, source, out, jobs, as_json)
     table, text = to_dict(results), markdown(results)

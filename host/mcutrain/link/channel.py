@@ -82,6 +82,7 @@ class Channel:
         """Says HELLO with a new session id; returns what the device says of itself."""
         patience = self._hello_patience
         damaged: DamagedLineError | None = None
+        searched = False
         for attempt in range(patience.waits):
             once = Patience(patience.first_s * 2**attempt, 1, patience.copies)
             try:
@@ -90,11 +91,12 @@ class Channel:
                 damaged = error
             except NoAnswerError:
                 pass
-            if damaged is not None or attempt == 1:
+            if not searched and (damaged is not None or attempt == 1):
+                searched = True
                 found = self._hello_at_other_rates()
                 if found is not None:
                     return found
-            if damaged is not None:
+            if damaged is not None and attempt >= 1:
                 raise self._unreadable(damaged)
         raise no_answer(self.where, wire.HELLO.name, patience)
 

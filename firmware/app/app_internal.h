@@ -13,6 +13,13 @@
 typedef uint32_t (*mct_app_handler)(mct_app *app, const uint8_t *request, uint32_t n,
                                     uint8_t *response);
 
+/*
+ * Session, seq and response of the last STEP, should its response get lost. They lie at the end of
+ * tx, which the responses that may come between do not reach: to DATA, and to READ of this.
+ */
+#define MCT_APP_RESULT_BYTES   (4u + MCT_WIRE_STEP_RSP_BYTES)
+#define MCT_APP_RESULT_AT(app) ((app)->tx + sizeof(app)->tx - MCT_APP_RESULT_BYTES)
+
 /* Makes the response an error response. */
 uint32_t mct_app_fail(mct_app *app, uint32_t code, uint32_t a, uint32_t b);
 

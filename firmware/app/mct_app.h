@@ -66,9 +66,6 @@ typedef struct {
     uint32_t ticks_forward;
     uint32_t ticks_backward;
 
-    /* session, seq and response of the last STEP, should its response get lost */
-    uint8_t result[4 + MCT_WIRE_STEP_RSP_BYTES];
-
     mct_store store;
     mct_app_counts counts;
 } mct_app;

@@ -203,9 +203,9 @@ uint32_t mct_app_step(mct_app *app, const uint8_t *request, uint32_t n, uint8_t 
     mct_put_u32(response + MCT_WIRE_STEP_RSP_SKIPPED, result.skipped);
     mct_put_u32(response + MCT_WIRE_STEP_RSP_TICKS_FORWARD, app->ticks_forward);
     mct_put_u32(response + MCT_WIRE_STEP_RSP_TICKS_BACKWARD, app->ticks_backward);
-    mct_put_u16(app->result, app->session);
-    mct_put_u16(app->result + 2, app->last);
-    memcpy(app->result + 4, response, MCT_WIRE_STEP_RSP_BYTES);
+    mct_put_u16(MCT_APP_RESULT_AT(app), app->session);
+    mct_put_u16(MCT_APP_RESULT_AT(app) + 2, app->last);
+    memcpy(MCT_APP_RESULT_AT(app) + 4, response, MCT_WIRE_STEP_RSP_BYTES);
     return MCT_WIRE_STEP_RSP_BYTES;
 }
 

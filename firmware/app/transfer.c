@@ -139,8 +139,8 @@ static uint32_t find_source(const mct_app *app, uint8_t source, const uint8_t **
         *at = app->ticks_at;
         return app->ticks_at != NULL ? app->recorded * 4 : 0;
     case MCT_WIRE_SOURCE_RESULT:
-        *at = app->result;
-        return sizeof app->result;
+        *at = MCT_APP_RESULT_AT(app);
+        return MCT_APP_RESULT_BYTES;
     default:
         *at = app->traces_at;
         return app->traces_at != NULL ? app->recorded * 4 : 0;

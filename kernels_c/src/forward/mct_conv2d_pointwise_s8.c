@@ -105,7 +105,7 @@ static void take_pixels(const output *out, const int8_t *x, uint32_t at, uint32_
 static int is_for(const mct_conv2d *p)
 {
     const mct_conv *conv = &p->conv;
-    return conv->groups == 1 && conv->win.kh == 1 && conv->win.kw == 1 &&
+    return conv->groups == 1 && conv->win.kh == 1 && conv->win.kw == 1 && conv->y.w > 1 &&
            (conv->perm == NULL || p->scratch.bytes >= 2u * conv->x.c);
 }
 

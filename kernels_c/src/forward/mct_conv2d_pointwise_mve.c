@@ -69,8 +69,8 @@ int mct_conv2d_pointwise_mve(const mct_conv2d *p, const mct_rows *x, uint32_t oy
 {
     const mct_conv *conv = &p->conv;
     uint32_t c = conv->y.c, step = (uint32_t)conv->win.sw * conv->x.c, bit = oy * conv->y.w * c;
-    if (!mct_is_pointwise(conv))
-        return 0;
+    if (!mct_is_pointwise(conv) || conv->x.c < 16)
+        return 0; /* with fewer products the DSP extension is faster */
     for (uint32_t end = oy + rows; oy < end; oy++) {
         const int8_t *from = mct_row(x, (int32_t)(oy * conv->win.sh));
         for (uint32_t ox = conv->y.w; ox > 0; ox--, from += step, y += c, bit += c)

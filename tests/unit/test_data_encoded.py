@@ -98,6 +98,12 @@ def test_a_broken_image_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot read the image") as caught:
         samples.sample(3)
     assert "image 3" in str(caught.value.where)
+    assert caught.value.hint
+    images[2] = b"not an image"
+    samples = data.open(archive(tmp_path / "d.npz", images))
+    with pytest.raises(InputError, match="cannot read the image") as caught:
+        samples.sample(2)
+    assert "Pillow" in str(caught.value.why)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +114,8 @@ def test_a_broken_image_is_named(tmp_path: Path) -> None:
         {"offset": np.array([-1, 10, 15, 20, 30, 40, 50])},
         {"offset": np.array([0, 10, 15, 20, 30, 40, 1 << 40])},
         {"split": np.zeros(2, np.uint8)},
+        {"offset": np.linspace(0, 100, 7)},
+        {"label": np.array(3)},
     ],
 )
 def test_contradictions_are_refused(tmp_path: Path, changes: dict[str, Any]) -> None:

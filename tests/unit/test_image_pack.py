@@ -118,6 +118,8 @@ def test_messages_about_damage_say_what_and_what_next() -> None:
     with pytest.raises(DamagedImageError, match="not an image") as caught:
         unpack(b"GIF89a" * 100, "cat.gif")
     assert caught.value.where == "cat.gif"
+    with pytest.raises(DamagedImageError, match="100 bytes, the header alone has"):
+        unpack(data[:100])
     with pytest.raises(DamagedImageError, match="were packed"):
         unpack(data + b"\0")
     with pytest.raises(DamagedImageError, match="CRC"):

@@ -20,6 +20,8 @@ Pixels = npt.NDArray[np.uint8]
 Size = tuple[int, int]
 Encoded = bytes | memoryview | Path
 
+_HINT = "replace it, or take it out of the data"
+
 
 class EncodedImages:
     """What an array (N, H, W, C) of uint8 is, as far as a data set needs it.
@@ -154,5 +156,9 @@ def _opened(image_module: Any, encoded: Encoded, where: str) -> Iterator[Any]:
     try:
         with image_module.open(source) as opened:
             yield opened
+    except image_module.UnidentifiedImageError as error:
+        why = "it is no image, or of a format that Pillow does not know"
+        raise InputError("cannot read the image", where=where, why=why, hint=_HINT) from error
     except (OSError, ValueError, image_module.DecompressionBombError) as error:
-        raise InputError("cannot read the image", where=where, why=str(error)) from error
+        why = str(error)
+        raise InputError("cannot read the image", where=where, why=why, hint=_HINT) from error

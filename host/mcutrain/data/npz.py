@@ -73,6 +73,9 @@ def load_encoded(
     arrays = dict(zip((*names, "classes"), _read(path, names), strict=True))
     offset, label = arrays["offset"].astype(np.int64), arrays["label"]
     blob = np.ascontiguousarray(arrays["blob"], np.uint8).data.toreadonly()
+    if label.ndim != 1 or arrays["offset"].dtype.kind not in "iu":
+        why = f"label is {label.shape}, offset {arrays['offset'].dtype}"
+        raise _contradiction(path, why)
     if offset.shape != (len(label) + 1,) or offset[0] < 0 or (np.diff(offset) < 0).any():
         raise _contradiction(path, f"{len(label)} labels, offsets of shape {offset.shape}")
     if offset[-1] > len(blob):

@@ -150,7 +150,9 @@ def _damaged(where: str, why: str) -> DamagedImageError:
 
 
 def _read_header(data: bytes, where: str) -> dict[str, Any]:
-    if len(data) < fmt.HEADER.size or data[:4] != fmt.MAGIC:
+    if data.startswith(fmt.MAGIC) and len(data) < fmt.HEADER.size:
+        raise _damaged(where, f"{len(data)} bytes, the header alone has {fmt.HEADER.size}")
+    if not data.startswith(fmt.MAGIC):
         raise DamagedImageError(
             "this is not an image",
             where=where,

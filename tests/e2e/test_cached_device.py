@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.e2e.test_cli_run import ask
+from tests.e2e.test_cli_run import ask, start, steps_of
 from tests.networks import residual_network
 
 from mcutrain.compile import compile_program
@@ -15,7 +16,9 @@ from mcutrain.errors import InternalError
 from mcutrain.image.pack import pack
 from mcutrain.ir.serialize import save
 from mcutrain.plan.scheme import resolve_scheme
-from mcutrain.trainer import CachedDevice
+from mcutrain.trainer import CachedDevice, Checkpoint
+
+STEPS = 3000
 
 
 def image(seed: int) -> bytes:
@@ -67,6 +70,43 @@ def test_views_are_the_same_with_and_without_kept_prefixes(work: Path, tmp_path:
         *("--epochs", 4, "--out", plain),
     )
     assert (plain / "state-240.bin").read_bytes() != states[0]
+
+
+def test_a_run_on_views_is_resumed_to_the_same_bytes(work: Path, tmp_path: Path) -> None:
+    """Stopped in the middle of an epoch, gone on with from kept prefixes and without."""
+    data = f"npz:{work}/d.npz?range=-2,2&augment=crop+flip+move&views=3"
+    options = ["--data", data, "--steps", STEPS, "--seed", 5, "--learnt", 0.05]
+    ask("train", work / "small.mcti", *options, "--out", tmp_path / "whole")
+    for name, going_on in (("kept", []), ("anew", ["--no-cache"])):
+        out = tmp_path / name
+        process = start(["train", work / "small.mcti", *options, "--out", out], out, 70)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 8
+        assert Checkpoint.load(out).step < STEPS
+        ask("train", "--resume", "--out", out, *going_on)
+        assert steps_of(out) == steps_of(tmp_path / "whole")
+        assert Checkpoint.load(out) == Checkpoint.load(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("changed", ["data", "test"])
+def test_a_run_is_not_resumed_on_other_samples(work: Path, tmp_path: Path, changed: str) -> None:
+    """The file has the same name and shape, but not the same samples."""
+    with np.load(work / "d.npz") as arrays:
+        x, y = arrays["x"], arrays["y"]
+    words: list[object] = ["train", work / "small.mcti", "--steps", 3, "--out", tmp_path / "run"]
+    for name in ("data", "test"):
+        np.savez(tmp_path / f"{name}.npz", x=x, y=y)
+        words += [f"--{name}", f"npz:{tmp_path}/{name}.npz?range=-2,2"]
+    ask(*words)
+    x[-1, 0, 0, 0] ^= 1
+    np.savez(tmp_path / f"{changed}.npz", x=x, y=y)
+    error = ask("train", "--resume", "--out", tmp_path / "run", code=3)
+    assert "not those" in error["message"]
+    assert f"{changed}.npz" in error["where"]
+    x[-1, 0, 0, 0] ^= 1
+    np.savez(tmp_path / f"{changed}.npz", x=x, y=y)
+    ask("train", "--resume", "--out", tmp_path / "run")
 
 
 def test_a_fitted_classifier_is_right_before_anything_is_trained(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import termios
 import threading
 import time
@@ -201,7 +203,11 @@ def test_what_is_recorded_is_what_was_printed(
 
 
 def test_a_sensor_that_falls_silent_loses_nothing(
-    motions: dict[str, Any], image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    motions: dict[str, Any],
+    image: Path,
+    files: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     run, out = tmp_path / "run", tmp_path / "x.csv"
     with sensor(lines_of(motions, 0, 2)) as port:
@@ -210,6 +216,19 @@ def test_a_sensor_that_falls_silent_loses_nothing(
     assert "sensor is silent" in error["message"]
     assert "12 windows before" in error["why"]
     assert Checkpoint.load(run).step == 12
+    # The folder is that of a run, which nothing overwrites.
+    assert len(Run.load(run).steps) == Run.load(run).info["trained"] == 12
+    test = files / "test.csv"
+    code, _ = cli(capsys, *stream(image, test, "--evaluate", "--state", run))
+    assert code == 0
+    code, error = cli(capsys, *stream(image, test, "--out", run))
+    assert code == 3
+    assert "already" in error["message"]
+    assert "--state" in error["hint"]
+    for words in (("train", "--resume", "--out", run), ("report", run, "--diagnose", "-o", out)):
+        code, error = cli(capsys, *words)
+        assert code == 3
+        assert "cannot be repeated or resumed" in error["message"]
     with sensor(lines_of(motions, 0, 2)) as port:
         code, error = cli(capsys, "record", port, "-o", out, "--silence", 1)
     assert code == 5
@@ -229,6 +248,54 @@ def test_labels_that_are_no_classes(
     code, error = cli(capsys, *arguments, "--columns", "ax,ay,az,gx,gy,gz,ax")
     assert code == 3
     assert "do not fill" in error["message"]
+
+
+DYING = """
+import itertools, os, sys
+import mcutrain.cli.stream
+from mcutrain.cli.main import main
+from mcutrain.link.session import Session
+
+mcutrain.cli.stream.SAVE_SECONDS = 0.0
+steps, train_step = itertools.count(), Session.train_step
+Session.train_step = lambda *a: train_step(*a) if next(steps) < 100 else os._exit(9)
+main(sys.argv[1:])
+"""
+
+
+def test_a_stream_that_is_killed_keeps_what_it_saved(
+    image: Path, files: Path, tmp_path: Path
+) -> None:
+    """The process ends in its 101st window, without another word."""
+    run = tmp_path / "run"
+    words = stream(image, files / "train.csv", "--out", run)
+    command = [sys.executable, "-c", DYING, *map(str, words), "--json"]
+    assert subprocess.run(command, check=False).returncode == 9
+    assert Checkpoint.load(run).step == Run.load(run).info["trained"] == 100
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--scale", "nan", "no numbers"),
+        ("--offset", "1,inf", "no numbers"),
+        ("--classes", "a,b,a,c", "two classes"),
+    ],
+)
+def test_options_that_no_stream_can_follow(
+    image: Path,
+    files: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+    value: str,
+    expected: str,
+) -> None:
+    words = ["stream", image, files / "train.csv", "--out", tmp_path / "run", option, value]
+    code, error = cli(capsys, *words)
+    assert code in (2, 3)
+    assert expected in error["message"]
+    assert not (tmp_path / "run").exists()
 
 
 def test_watch_recordings_stream_at_their_scale(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -62,9 +63,12 @@ def options_of(
 
 def _numbers(text: str, option: str) -> tuple[float, ...]:
     try:
-        return tuple(float(part) for part in text.split(","))
+        numbers = tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise UsageError(f"'{text}' are no numbers", where=option, hint=f"{option} 0.5,1") from None
+        numbers = (math.nan,)
+    if not all(map(math.isfinite, numbers)):
+        raise UsageError(f"'{text}' are no numbers", where=option, hint=f"{option} 0.5,1")
+    return numbers
 
 
 def labeller(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -46,13 +47,13 @@ from mcutrain.cli.sources import (
     options_of,
     windows_of,
 )
-from mcutrain.cli.work import Settings, fresh_folder
+from mcutrain.cli.work import SAVE_SECONDS, Settings, fresh_folder
 from mcutrain.errors import McutrainError
 from mcutrain.files import locked, make_folder, write_atomic
 from mcutrain.image.unpack import unpack
 from mcutrain.link.channel import START_BAUD
 from mcutrain.link.session import Session
-from mcutrain.report.log import FORMAT, LOG, RUN, LogWriter
+from mcutrain.report.log import FORMAT, LOG, RUN, STREAM, LogWriter
 from mcutrain.sensors import Keys, Source, SourceOptions, Window, Windows
 from mcutrain.trainer import Checkpoint, Schedule
 from mcutrain.trainer.live import Format, Tally, live
@@ -112,22 +113,21 @@ def run(
     initial = None if state is None else read_state(state, unpack(content, str(image)))
     options = options_of(source_baud, columns, label_column, scale, offset, silence)
     stream = Stream(form, [*sources] * repeat, options, hop, (label, label_from), keys)
-    settings = Settings(f"stream:{','.join(sources)}", None, rate, 0, 0.0, False, head_factor, seed)
+    settings = Settings(STREAM + ",".join(sources), None, rate, 0, 0.0, False, head_factor, seed)
     with ExitStack() as stack:
         stopper = stack.enter_context(Stopper())
         folder = None if evaluate else out
         if folder is not None:
             stack.enter_context(locked(make_folder(folder)))
-            fresh_folder(folder, content)
+            fresh_folder(folder, content, f"--state {shlex.quote(str(out))} trains on from it")
         session = stack.enter_context(open_with_image(device, image, baud))
         opened = session.open(content)
         session.reset(seed)
         if initial is not None:
             session.write_state(initial)
-        work = _Work(stream, session, settings, folder, stopper, as_json)
+        where = {"name": device} | asdict(opened)
+        work = _Work(stream, session, settings, folder, stopper, as_json, where)
         result = work.run(None if evaluate else (rate, rate * head_factor), windows)
-        result["device"] = {"name": device} | asdict(opened)
-        work.finish(result)
     show(as_json, result, lambda: _draw(result, None if evaluate else out))
 
 
@@ -177,7 +177,9 @@ class _Work:
         folder: Path | None,
         stopper: Stopper,
         quiet: bool,
+        device: Mapping[str, Any],
     ) -> None:
+        self._device = device
         self._stream = stream
         self._session = session
         self._settings = settings
@@ -189,6 +191,7 @@ class _Work:
     def run(self, rates: tuple[float, float] | None, limit: int | None) -> dict[str, Any]:
         """Until the stream, the limit or the user ends it; keeps what was learned in any case."""
         log = None if self._folder is None else LogWriter(self._folder / LOG, 0)
+        self._save()
         try:
             self._go(rates, limit, log)
         except McutrainError as error:
@@ -199,19 +202,21 @@ class _Work:
                 log.close()
         return self._result()
 
-    def finish(self, result: Mapping[str, Any]) -> None:
-        """Writes the run folder."""
+    def _save(self) -> None:
+        """Brings the run folder up to date: whatever ends the stream, it is that of a run."""
         if self._folder is None:
             return
+        Checkpoint(self._tally.trained, self._session.read_state()).save(self._folder)
         settings = asdict(self._settings) | {"steps": self._tally.trained}
         stats = asdict(self._session.stats())
-        info = {"format": FORMAT, "settings": settings, "stats": stats, **result}
+        info = {"format": FORMAT, "settings": settings, "stats": stats, **self._result()}
         write_atomic(self._folder / RUN, json.dumps(info, indent=2) + "\n")
 
     def _go(
         self, rates: tuple[float, float] | None, limit: int | None, log: LogWriter | None
     ) -> None:
         tally, windows = self._tally, self._stream.windows()
+        saved_at = time.monotonic()
         with progress(self._quiet) as display:
             task = display.add_task("streaming", total=limit or 0, note="")
             try:
@@ -222,11 +227,13 @@ class _Work:
                     display.update(
                         task, completed=tally.predicted, total=total, note=self._note(record)
                     )
+                    if time.monotonic() - saved_at > SAVE_SECONDS:
+                        self._save()
+                        saved_at = time.monotonic()
                     if self._stopper.wanted or (limit and tally.predicted >= limit):
                         break
             finally:
-                if self._folder is not None and tally.trained:
-                    Checkpoint(tally.trained, self._session.read_state()).save(self._folder)
+                self._save()
 
     def _note(self, record: Mapping[str, Any]) -> str:
         names, recent = self._stream.form.classes, self._tally.recent_accuracy
@@ -242,7 +249,8 @@ class _Work:
 
     def _result(self) -> dict[str, Any]:
         data = self._tally.to_dict() | {"classes": self._stream.form.classes}
-        return data | {"input": self._stream.left_out(), "step": self._session.info.step}
+        data |= {"input": self._stream.left_out(), "step": self._session.info.step}
+        return data | {"device": self._device}
 
 
 def _draw(result: Mapping[str, Any], out: Path | None) -> None:

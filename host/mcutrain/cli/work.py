@@ -6,7 +6,7 @@ import json
 import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from mcutrain.trainer import (
     train,
 )
 
-_SAVE_SECONDS = 10.0
+SAVE_SECONDS = 10.0
 _SMOOTH = 0.98
 
 
@@ -102,8 +102,10 @@ class Work:
         self._encode = encoder(self._image, self._data)
         self._inputs = inputs_of(self._data, self._encode)
         self._test: tuple[Dataset, Inputs] | None = None
+        self._info["samples"] = {"data": _identity(self._data)}
         if settings.test is not None:
             test = mcutrain.data.open(settings.test)
+            self._info["samples"]["test"] = _identity(test)
             self._test = (test, inputs_of(test, encoder(self._image, test)))
 
     def start(self, session: Session) -> Mapping[str, Any]:
@@ -127,11 +129,25 @@ class Work:
                 why=f"step {checkpoint.step} of {self._schedule.steps}",
                 hint="start the run anew in another folder, without --resume",
             )
+        self._check_samples(info)
         opened = session.open(self._bytes)
         device = self._on(session)
         device.write_state(checkpoint.state)
         self._info = {**info, "device": {"name": self._device} | asdict(opened)}
         return self._go_on(device, checkpoint)
+
+    def _check_samples(self, info: Mapping[str, Any]) -> None:
+        """Refuse samples that are not those that the run began with."""
+        specs = {"data": self._settings.data, "test": self._settings.test}
+        for name, now in self._info["samples"].items():
+            then = info.get("samples", {}).get(name, now)
+            if then != now:
+                raise InputError(
+                    "the samples are not those that the run began with",
+                    where=str(specs[name]),
+                    why=f"they are {now}, and were {then}",
+                    hint="bring them back, or start a run with these in another folder",
+                )
 
     def _on(self, session: Session) -> Device:
         """What the run takes place on; the samples are made ready for it."""
@@ -194,7 +210,7 @@ class Work:
                     log.write(record)
                     done = int(record["number"]) + 1
                     display.update(task, completed=done, note=bar.note(record))
-                    if time.monotonic() - saved_at > _SAVE_SECONDS or self._stopper.wanted:
+                    if time.monotonic() - saved_at > SAVE_SECONDS or self._stopper.wanted:
                         Checkpoint(done, device.read_state()).save(self._out)
                         saved_at = time.monotonic()
                     if self._stopper.wanted:
@@ -220,8 +236,12 @@ class Work:
         write_atomic(self._out / RUN, json.dumps(self._info, indent=2) + "\n")
 
 
-def fresh_folder(out: Path, image: bytes) -> Path:
-    """Make a run folder with the image in it.
+def _identity(data: Dataset) -> dict[str, int]:
+    return {"count": len(data), "crc32": data.crc32()}
+
+
+def fresh_folder(out: Path, image: bytes, following: str | None = None) -> Path:
+    """Make a run folder with the image in it; `following` is what goes on with one that is there.
 
     Raises:
         InputError: there is a run in it already, or it cannot be written.
@@ -231,7 +251,7 @@ def fresh_folder(out: Path, image: bytes) -> Path:
             "there is a run in this folder already",
             where=str(out),
             hint="choose another --out, or go on with it: "
-            + shlex.join(["mcutrain", "train", "--resume", "--out", str(out)]),
+            + (following or shlex.join(["mcutrain", "train", "--resume", "--out", str(out)])),
         )
     write_atomic(make_folder(out) / IMAGE, image)
     return out
@@ -241,7 +261,7 @@ def settings_of(run: Run) -> Settings:
     """The settings of a run folder.
 
     Raises:
-        InputError: another version of mcutrain wrote them.
+        InputError: another version of mcutrain wrote them, or a stream trained it.
     """
     given = run.info["settings"]
     numbers = (int, float)
@@ -260,7 +280,7 @@ def settings_of(run: Run) -> Settings:
             why=f"'{wrong[0]}' is {given.get(wrong[0], 'absent')!r}",
             hint="it is damaged, or another version of mcutrain wrote it: train anew",
         )
-    return Settings(**given)
+    return replace(Settings(**given), data=run.data)
 
 
 def checkpoint_of(folder: Path, image: Image) -> Checkpoint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,7 @@ Stored = Samples | EncodedImages
 Labels = npt.NDArray[np.int64]
 
 MAX_CLASSES = 65535  # of a network in an image
+_LOOKED_AT = 16  # encoded images, decoded for `crc32`
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +133,15 @@ class Dataset:
         """(H, W, C) of one sample."""
         height, width, channels = self.x.shape[1:]
         return height, width, channels
+
+    def crc32(self) -> int:
+        """Of labels and samples; of encoded images only some are looked at."""
+        x = self.x
+        if isinstance(x, EncodedImages):
+            some = np.linspace(0, len(x) - 1, min(len(x), _LOOKED_AT)).astype(np.int64)
+            x = np.asarray(x.take(some))
+        labels, samples = (np.ascontiguousarray(a).data for a in (self.y, x))
+        return zlib.crc32(samples, zlib.crc32(labels))
 
     def real(self) -> npt.NDArray[np.float32]:
         """The samples as real numbers, float32: uint8 is divided by 255."""

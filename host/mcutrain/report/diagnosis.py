@@ -82,7 +82,7 @@ def diagnose(run: Run, note: Progress | None = None) -> Diagnosis | None:
         InputError: the data are gone, or the steps are not those of the run.
     """
     settings, total = run.info["settings"], len(run.steps)
-    data = mcutrain.data.open(settings["data"])
+    data = mcutrain.data.open(run.data)
     engine = CachedEngine(run.image, str(run.folder))
     engine.reset(int(settings["seed"]))
     cache = PrefixCache(engine, data)
@@ -107,7 +107,7 @@ def diagnose(run: Run, note: Progress | None = None) -> Diagnosis | None:
                 where=str(run.folder),
                 why=f"the loss of step {step} is {result.loss:g} now, the log says "
                 f"{run.steps[step]['loss']:g}",
-                hint=f"are the data still the same? They are {settings['data']}",
+                hint=f"are the data still the same? They are {run.data}",
             )
         if note is not None:
             note(step + 1, total)

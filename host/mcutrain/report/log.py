@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from mcutrain.files import cannot_write, read_json, write_atomic
 
 RUN, LOG, IMAGE = "run.json", "log.jsonl", "image.mcti"
 FORMAT = 1  # of run.json
+STREAM = "stream:"  # how the data of a run on what a sensor measured are named
 
 # What every record of a step has.
 _NUMBERS = (
@@ -62,6 +64,24 @@ class Run:
             )
         return cls(folder, info, tuple(_checked(read_log(folder / LOG), folder / LOG)), image)
 
+    @property
+    def data(self) -> str:
+        """The spec of the samples that it trained on.
+
+        Raises:
+            InputError: a sensor measured them, and they are gone.
+        """
+        spec: str = self.info["settings"]["data"]
+        if spec.startswith(STREAM):
+            raise InputError(
+                "a stream cannot be repeated or resumed",
+                where=str(self.folder),
+                why=f"{spec} trained it, and its windows are not kept",
+                hint=f"mcutrain stream {IMAGE} SOURCE --state {shlex.quote(str(self.folder))} "
+                "--out NEW trains on from its last state",
+            )
+        return spec
+
 
 def _lacks(info: Any) -> str | None:
     """What makes the contents of a run.json unusable."""
@@ -75,7 +95,7 @@ def _lacks(info: Any) -> str | None:
     for name in ("before", "after"):
         if name in info and not _is_evaluation(info[name]):
             return f"'{name}' is no evaluation"
-    for name in ("device", "stats"):
+    for name in ("device", "stats", "samples"):
         if name in info and not isinstance(info[name], dict):
             return f"'{name}' is no object"
     return None

@@ -46,6 +46,10 @@ class Format:
                 why=f"{len(classes)} names, the network has {count} classes",
                 hint="pack with --classes N gives it a classifier with more",
             )
+        if len(set(classes)) < len(classes):
+            raise InputError(
+                "a name stands for two classes", where="--classes", why=", ".join(classes)
+            )
         self._input = image.inputs[0]
         self._size = int(np.prod(self._input.shape))
         self.classes = list(classes) or [str(c) for c in image.metadata["classes"]]

@@ -7,6 +7,7 @@ import os
 import struct
 import threading
 import time
+import warnings
 import wave
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ import pytest
 
 from mcutrain.cli.sources import labeller
 from mcutrain.errors import InputError, LinkError, UsageError
+from mcutrain.ir.graph import QParams
+from mcutrain.quantize.inputs import to_int8
 from mcutrain.sensors import Block, Keys, SourceOptions, Windows, open_source
 from mcutrain.sensors.lines import LineParser
 
@@ -109,6 +112,20 @@ def read(path: Path, **options: object) -> list[Block]:
     return list(open_source(str(path), SourceOptions(**options)).blocks())  # type: ignore[arg-type]
 
 
+def test_readings_too_large_for_float32_saturate(tmp_path: Path) -> None:
+    """A recording of infinities is no data; a warning would stand on stderr (they are errors)."""
+    (tmp_path / "a.csv").write_text("a,b\n1e300,-1e39\n2,3\n")
+    largest = float(np.finfo(np.float32).max)
+    for scale, small in ((1.0, 2.0), (1e100, largest)):
+        values = np.concatenate([b.values for b in read(tmp_path / "a.csv", scale=(scale,))])
+        assert values[0].tolist() == [largest, -largest]
+        assert values[1, 0] == small
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            int8 = to_int8(values.astype(np.float32), QParams(0.01, 0), "input")
+        assert int8[0].tolist() == [127, -128]
+
+
 def test_npz_of_readings_or_recordings(tmp_path: Path) -> None:
     x = np.arange(12, dtype=np.int16).reshape(6, 2)
     np.savez(tmp_path / "a.npz", x=x, y=np.array(["a", "a", "b", "b", "b", "a"]))
@@ -177,6 +194,18 @@ def test_labels_by_rule(tmp_path: Path) -> None:
     assert labeller("42.csv", None, "name", None)(block) == "42"
     with pytest.raises(UsageError, match="unknown rule"):
         labeller("x.csv", None, "colour", None)
+
+
+@pytest.mark.parametrize("label", ["a,b", "a;b", "a\tb", "a\nb", " a", '"a"', ""])
+def test_labels_that_would_spoil_a_recording(label: str) -> None:
+    """Refused before an hour is recorded: the file could not be read again."""
+    with pytest.raises(UsageError, match="a label must be"):
+        labeller("x.csv", label, "column", None)
+    with pytest.raises(UsageError, match="a label must be"):
+        labeller(f"/data/{label or ' '}/x.csv", None, "folder", None)
+    assert (
+        labeller("x.csv", "standing still (2)", "column", None)(Block(np.zeros((1, 1)))) is not None
+    )
 
 
 def test_keys_choose_the_label() -> None:

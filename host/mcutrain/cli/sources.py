@@ -77,13 +77,13 @@ def labeller(
     """What gives a block of a source its label.
 
     Raises:
-        UsageError: no such rule.
+        UsageError: no such rule, or it gives a label that no line of a CSV file can hold.
     """
     if key is not None:
         pressed = key
         return lambda _: pressed()
     if label is not None:
-        return lambda _: label
+        return _always(label, "--label")
     names = {
         "column": None,
         "name": re.sub(r"[_\-. ]*\d*$", "", Path(source).stem) or Path(source).stem,
@@ -94,7 +94,19 @@ def labeller(
             f"unknown rule '{label_from}'", where="--label-from", hint="column, name or folder"
         )
     fixed = names[label_from]
-    return lambda block: block.label if fixed is None else fixed
+    return (lambda block: block.label) if fixed is None else _always(fixed, "--label-from")
+
+
+def _always(label: str, option: str) -> Callable[[Block], str | None]:
+    parts = re.split("[,;]", label)
+    if len(parts) > 1 or not label.isprintable() or label != label.strip(' "') or not label:
+        raise UsageError(
+            "a label must be a word or some, without commas, semicolons, or blanks around it",
+            where=option,
+            why=f"it is {label!r}",
+            hint="--label walk",
+        )
+    return lambda _: label
 
 
 def labelled(

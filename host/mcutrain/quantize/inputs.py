@@ -100,4 +100,6 @@ def to_int8(x: Array, q: QParams, name: str) -> Array:
 
 def round_to(x: Array, q: QParams) -> Array:
     """Steps of `q` nearest to real numbers, saturated, still as floats."""
-    return np.asarray(np.clip(np.rint(x / q.scale) + q.zero_point, -128, 127))
+    with np.errstate(over="ignore"):  # it saturates
+        steps = np.rint(x / q.scale)
+    return np.asarray(np.clip(steps + q.zero_point, -128, 127))

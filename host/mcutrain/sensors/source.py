@@ -16,6 +16,7 @@ from mcutrain.sensors.file_sources import ArrayFile, TextFile, WavFile
 from mcutrain.sensors.lines import LineParser
 from mcutrain.sensors.port_source import PortLines
 
+_LARGEST = float(np.finfo(np.float32).max)  # of what is recorded, and of what a network takes
 _FILES = (".csv", ".tsv", ".txt", ".npz", ".wav")  # an absent one is no port
 
 
@@ -66,7 +67,9 @@ class _Scaled:
                         why=f"{len(factors)} numbers, {channels} channels",
                         hint="--scale 0.001, or --scale 0.1,0.1,0.5",
                     )
-            yield replace(block, values=block.values * self._scale + self._offset)
+            with np.errstate(over="ignore"):
+                values = block.values * self._scale + self._offset
+            yield replace(block, values=np.clip(values, -_LARGEST, _LARGEST))
 
     def close(self) -> None:
         """Closes the source."""

@@ -86,7 +86,7 @@ def test_a_table_is_made_in_parts(few: Path, tmp_path: Path) -> None:
     text = page.read_text()
     assert text.startswith("# Words\n\nthat stay.\n")
     assert text.endswith(f"{END}And these.\n")
-    assert text.count("| flowers5 | 49kb |") == text.count(BEGIN) == 1
+    assert text.count("| flowers5 | classifier only |") == text.count(BEGIN) == 1
     assert "old" not in text
     runs = [json.loads(p.read_text()) for p in (out / "runs").glob("*.json")]
     assert 6 * (CANDIDATES + 2) < len(runs) <= 1 + 6 * (MOST_CANDIDATES + 2)

@@ -123,6 +123,10 @@ def test_bench_accounts_for_every_instruction(
         if row["macs"]:
             ratio = row["macs"] / row["instructions"]
             assert row["macs_per_instruction"] == pytest.approx(ratio, abs=1e-4)
+        if row["limit"]:
+            share = row["limit"] / row["instructions"]
+            assert row["share_of_limit"] == pytest.approx(share, abs=1e-4)
+            assert share < 1
 
 
 def test_bench_refuses_what_does_not_fit(

@@ -32,6 +32,7 @@ from mcutrain.compile import compile_program
 from mcutrain.errors import UsageError
 from mcutrain.image.pack import pack
 from mcutrain.ir.graph import Graph
+from mcutrain.ir.limits import limit
 from mcutrain.ir.macs import macs, phase
 from mcutrain.ir.program import CompiledProgram
 from mcutrain.link import StepResult
@@ -239,12 +240,15 @@ def layer_rows(compiled: CompiledProgram, spent: Sequence[int]) -> list[dict[str
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for instr, count in zip(compiled.program.instrs, spent, strict=True):
         key = (instr.layer, phase(instr))
-        row = rows.setdefault(key, {"layer": key[0], "phase": key[1], "macs": 0, "instructions": 0})
+        new = {"layer": key[0], "phase": key[1], "macs": 0, "limit": 0, "instructions": 0}
+        row = rows.setdefault(key, new)
         row["macs"] += macs(compiled.program, instr)
+        row["limit"] += limit(compiled.program, instr)
         row["instructions"] += count
     for row in rows.values():
         count = row["instructions"]
         row["macs_per_instruction"] = round(row["macs"] / count, 4) if count else None
+        row["share_of_limit"] = round(row["limit"] / count, 4) if count and row["limit"] else None
     return list(rows.values())
 
 
@@ -256,15 +260,17 @@ def _draw(result: dict[str, Any]) -> None:
         " MACs",
         " instructions",
         " MAC/instruction",
+        " of the limit",
     )
     for row in result["layers"]:
-        ratio = row["macs_per_instruction"]
+        ratio, share = row["macs_per_instruction"], row["share_of_limit"]
         grid.add_row(
             escape(row["layer"]),
             row["phase"],
             f"{row['macs']:,}",
             f"{row['instructions']:,}",
             f"{ratio:.3f}" if ratio else "",
+            f"{share:.0%}" if share else "",
         )
     OUT.print(grid)
     sums = table("\nin all", "what", " number")

@@ -2,7 +2,8 @@
 
 Dynamic storage allocation is NP-hard. First fit in some simple order often meets the lower bound;
 else the tree search (`fit`) nearly always does, in a hundred steps or never, or comes within 0.3 %
-of it; what is left is improved by moving buffers that end above the bound, and what they meet, in the order of first fit.
+of it; what is left is improved by moving buffers that end above the bound, and what they meet, in
+the order of first fit.
 """
 
 from __future__ import annotations

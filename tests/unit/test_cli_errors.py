@@ -180,7 +180,7 @@ def test_signals_end_any_command_in_order(folder: Path, number: signal.Signals) 
     )
     with pipe.open("w"):  # until the command has opened it, too
         process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=30)  # closed earlier, the pipe's end may come first
     assert process.returncode == 8, err
     assert json.loads(out)["error"] == "interrupted"
     assert "Traceback" not in err

@@ -22,8 +22,6 @@ typedef struct {
     __m256i a, b;
 } mct_v64; /* constants for 64-bit numbers made of lanes */
 
-typedef __m256i mct_r16; /* sixteen times 16 random bits */
-
 static inline mct_v16 mct_v_load(const int32_t *at)
 {
     mct_v16 v = {_mm256_loadu_si256((const void *)at), _mm256_loadu_si256((const void *)(at + 8))};
@@ -166,30 +164,6 @@ static inline void mct_v_interleave(int16_t *to, const int8_t *x0, const int8_t 
     mct_v_store_pairs(to, _mm_loadu_si128((const void *)x0), _mm_loadu_si128((const void *)x1));
 }
 
-/* Taps of sixteen channels, and those of one pixel in all lanes. */
-static inline mct_v16 mct_v_taps(const int16_t *at)
-{
-    return mct_v_pairs(at);
-}
-
-static inline mct_v16 mct_v_taps_of(const mct_x *at)
-{
-    return mct_v_pair(at);
-}
-
-/* acc + the products of each lane's taps. */
-static inline mct_v16 mct_v_dot_taps(mct_v16 acc, mct_v16 x, mct_v16 w)
-{
-    return mct_v_dot(acc, x, w);
-}
-
-/* MCT_V_TAPS weights. */
-static inline void mct_v_copy_taps(mct_w *to, const int8_t *w)
-{
-    to[0] = w[0];
-    to[1] = w[1];
-}
-
 /* Sixteen channels of MCT_V_TAPS pixels. */
 typedef struct {
     __m128i first, second;
@@ -230,5 +204,7 @@ static inline void mct_v_store_s8(int8_t *at, mct_v16 v)
         _mm_packs_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
     _mm_storeu_si128((void *)at, bytes);
 }
+
+#include "mct_v_taps_pairs.h"
 
 #endif

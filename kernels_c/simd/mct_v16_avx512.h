@@ -16,8 +16,6 @@ typedef int8_t mct_w;
 
 typedef __m512i mct_v16;
 typedef __m512i mct_v64; /* a constant for 64-bit numbers made of lanes */
-typedef __m256i mct_r16; /* sixteen times 16 random bits */
-
 static inline mct_v16 mct_v_load(const int32_t *at)
 {
     return _mm512_loadu_si512(at);

@@ -186,30 +186,6 @@ static inline void mct_v_interleave(int16_t *to, const int8_t *x0, const int8_t 
     mct_v_store_pairs(to, vld1q_s8(x0), vld1q_s8(x1));
 }
 
-/* Taps of sixteen channels, and those of one pixel in all lanes. */
-static inline mct_v16 mct_v_taps(const int16_t *at)
-{
-    return mct_v_pairs(at);
-}
-
-static inline mct_v16 mct_v_taps_of(const mct_x *at)
-{
-    return mct_v_pair(at);
-}
-
-/* acc + the products of each lane's taps. */
-static inline mct_v16 mct_v_dot_taps(mct_v16 acc, mct_v16 x, mct_v16 w)
-{
-    return mct_v_dot(acc, x, w);
-}
-
-/* MCT_V_TAPS weights. */
-static inline void mct_v_copy_taps(mct_w *to, const int8_t *w)
-{
-    to[0] = w[0];
-    to[1] = w[1];
-}
-
 /* Sixteen channels of MCT_V_TAPS pixels. */
 typedef struct {
     int8x16_t first, second;
@@ -251,5 +227,7 @@ static inline void mct_v_store_s8(int8_t *at, mct_v16 v)
     int16x8_t high = vqmovn_high_s32(vqmovn_s32(v.c), v.d);
     vst1q_s8(at, vqmovn_high_s16(vqmovn_s16(low), high));
 }
+
+#include "mct_v_taps_pairs.h"
 
 #endif

@@ -3,6 +3,7 @@
 #define MCT_V64_AVX2_H
 
 #include "mct_v16_avx2.h"
+#include "mct_v_random_x86.h"
 
 /* The high words of eight 64-bit numbers: even lanes, odd lanes. */
 static inline __m256i mct_v_high(__m256i even, __m256i odd)
@@ -35,20 +36,6 @@ static inline mct_v16 mct_v_scale(mct_v16 v, mct_v16 m, mct_v64 half)
     v.a = mct_v_scale_half(v.a, m.a, half.a);
     v.b = mct_v_scale_half(v.b, m.b, half.b);
     return v;
-}
-
-/* mct_random16 of elements i to i + 15, i even. */
-static inline mct_r16 mct_v_random(uint32_t key, uint32_t i)
-{
-    const __m256i step = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    __m256i n = _mm256_add_epi32(_mm256_set1_epi32((int)(i >> 1)), step);
-    __m256i h = _mm256_add_epi32(_mm256_set1_epi32((int)key),
-                                 _mm256_mullo_epi32(n, _mm256_set1_epi32((int)0x9e3779b9u)));
-    h = _mm256_xor_si256(h, _mm256_srli_epi32(h, 16));
-    h = _mm256_mullo_epi32(h, _mm256_set1_epi32(0x7feb352d));
-    h = _mm256_xor_si256(h, _mm256_srli_epi32(h, 15));
-    h = _mm256_mullo_epi32(h, _mm256_set1_epi32((int)0x846ca68bu));
-    return _mm256_xor_si256(h, _mm256_srli_epi32(h, 16));
 }
 
 /* a(q) of the even lanes for d >= 0, as mct_align */

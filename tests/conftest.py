@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,14 @@ def missing_for(marker: str) -> list[str]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell ignores these for what it runs in the background, nohup too, and every process that a
+    # test starts would inherit that; tests send them.
+    for number, usual in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, usual)
     if os.environ.get("MCUTRAIN_REQUIRE_ALL") != "1":
         return
     missing = [name for marker in NEEDS for name in missing_for(marker)]

@@ -12,13 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.link_helpers import POOL, samples, small_image
+from tests.networks import residual_network
 from tests.pty_board import Listed, PtyBoard, list_ports_as
+from typer.main import get_command
 
+from mcutrain.cli import flash as flash_command
 from mcutrain.cli.common import rate_of
-from mcutrain.cli.main import main
+from mcutrain.cli.main import app, main
 from mcutrain.devices import open_device
 from mcutrain.engine.loopback import Loopback
 from mcutrain.errors import LinkError, UsageError
+from mcutrain.ir.serialize import save
 from mcutrain.link import wire
 from mcutrain.link.framing import Deframer, Frame
 from mcutrain.link.ports import find_port, holders
@@ -171,12 +175,61 @@ def test_t60_a_port_in_use_says_by_whom() -> None:
 
 
 def test_what_baud_takes() -> None:
-    assert rate_of(None) is None
     assert rate_of("max") == FASTEST
     assert rate_of("921600") == 921_600
     for text in ("", "fast", "0", "-5", "99999999999"):
         with pytest.raises(UsageError, match="is no rate"):
             rate_of(text)
+
+
+def test_every_command_that_takes_a_port_takes_a_rate() -> None:
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    rates = {}
+    for name, command in commands.items():
+        options = {option: p for p in command.params for option in p.opts}
+        if "--device" in options and name not in ("bench", "demo"):  # of emulated boards
+            rates[name] = options["--baud"].help
+    assert {"eval", "flash", "pull", "save", "stream", "train"} == set(rates)
+    assert len(set(rates.values())) == 1
+
+
+class _Rates(Loopback):
+    """Notes the rates that it is asked for."""
+
+    def __init__(self) -> None:
+        super().__init__(pool_bytes=POOL)
+        self.asked: list[int] = []
+
+    def write(self, data: bytes) -> None:
+        for frame in Deframer().feed(data):
+            if isinstance(frame, Frame) and frame.type == wire.SPEED.type:
+                self.asked.append(int(wire.SPEED.request.unpack(frame.payload)["baud"]))
+        super().write(data)
+
+
+def test_pull_and_flash_agree_on_a_rate(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(residual_network(), tmp_path / "n.net.npz")
+    (tmp_path / "i.mcti").write_bytes(small_image())
+    monkeypatch.setattr(flash_command, "write", lambda *_: "openocd")
+    monkeypatch.setattr(flash_command, "build_for", lambda *_: None)
+    monkeypatch.setattr(flash_command, "describe", lambda _: {})
+    monkeypatch.setattr(flash_command, "verify", lambda session, *_: session.stats())
+    pull: list[object] = ["pull", tmp_path / "i.mcti", "--net", tmp_path / "n.net.npz"]
+    pull += ["-o", tmp_path / "t.net.npz"]
+    for words in (pull, ["flash", "--board", "nucleo_f446re"]):
+        rates = _Rates()
+        with PtyBoard(rates) as board:
+            list_ports_as(monkeypatch, board)
+            with Session(SerialPort(board.name), "port") as session:
+                session.open(small_image())
+            for more, asked in ((["--baud", "460800"], {460_800, 0}), ([], set())):
+                rates.asked.clear()
+                with pytest.raises(SystemExit) as caught:
+                    main([*map(str, words), "--device", "auto", *more, "--json"])
+                assert caught.value.code == 0, capsys.readouterr().out
+                assert set(rates.asked) == asked
 
 
 def test_a_run_over_a_port_ends_with_the_bytes_of_the_host(

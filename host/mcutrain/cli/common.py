@@ -67,10 +67,6 @@ DeviceName = Annotated[
         "for the only board, or usb:VID:PID[:SERIAL]."
     ),
 ]
-Baud = Annotated[
-    str | None,
-    typer.Option(help="Rate of a serial port: bits a second, or max; else as the board starts."),
-]
 BoardId = Annotated[str, typer.Option("--board", help="A board; mcutrain boards lists them.")]
 DATA_HELP = (
     "Samples: folder:DIR (one sub-folder a class), npz:FILE, csv:FILE, idx:IMAGES,LABELS or "
@@ -107,14 +103,12 @@ def size_of(text: str | None, option: str) -> int | None:
     return int(number) * factor
 
 
-def rate_of(text: str | None) -> int | None:
+def rate_of(text: str) -> int:
     """The rate that --baud asks for, as `mcutrain.devices.open_device` takes it.
 
     Raises:
         UsageError: it is no rate.
     """
-    if text is None:
-        return None
     if text == "max":
         return FASTEST
     if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_BAUD):
@@ -122,6 +116,16 @@ def rate_of(text: str | None) -> int | None:
             f"'{text}' is no rate", where="--baud", hint="bits a second, such as 921600, or max"
         )
     return int(text)
+
+
+Baud = Annotated[
+    int | None,
+    typer.Option(
+        parser=rate_of,
+        metavar="RATE",
+        help="Rate of a serial port: bits a second, or max; else as the board starts.",
+    ),
+]
 
 
 def show(as_json: bool, data: Mapping[str, Any], render: Callable[[], object]) -> None:
@@ -207,17 +211,17 @@ def bundled_networks() -> dict[str, Path]:
     return {path.name.removesuffix(".net.npz"): path for path in files}
 
 
-def open_with_image(device: str, image: Path, baud: str | None = None) -> Session:
+def open_with_image(device: str, image: Path, baud: int | None = None) -> Session:
     """A session with a device that finds the image in its flash, should SRAM be too small for it.
 
-    baud: as of the option.
+    baud: as of `mcutrain.devices.open_device`.
 
     Raises:
         McutrainError: as `mcutrain.devices.open_device`.
     """
     emulated = device == "host" or device.startswith("qemu:")
     preloads = [(image, 0)] if emulated else []
-    return open_device(device, baud=rate_of(baud), preloads=preloads)
+    return open_device(device, baud=baud, preloads=preloads)
 
 
 def reference_data() -> Path | None:

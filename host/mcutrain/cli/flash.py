@@ -10,7 +10,7 @@ from mcutrain.boards.build import Firmware
 from mcutrain.boards.flash import chip_of, write
 from mcutrain.boards.table import get_board
 from mcutrain.cli.build import Generic, ImageFile, build_for, describe
-from mcutrain.cli.common import OUT, BoardId, Json, show
+from mcutrain.cli.common import OUT, Baud, BoardId, Json, show
 from mcutrain.devices import open_device
 from mcutrain.errors import LinkError
 from mcutrain.link.session import Session
@@ -23,6 +23,7 @@ def run(
     device: Annotated[
         str | None, typer.Option(help="The board's serial port: asks it which build it runs.")
     ] = None,
+    baud: Baud = None,
     tool: Annotated[
         str | None,
         typer.Option(help="pyocd, openocd, stm32flash or dfu-util; else the first that is there."),
@@ -43,7 +44,7 @@ def run(
     firmware = build_for(target, image, generic)
     used = write(firmware, tool, port)
     if device is not None:
-        with open_device(device) as session:
+        with open_device(device, baud=baud) as session:
             verify(session, firmware, device)
     data = describe(firmware) | {"tool": used, "verified": device is not None}
     show(as_json, data, lambda: _draw(firmware, used, device))

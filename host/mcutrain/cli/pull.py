@@ -9,7 +9,16 @@ import numpy as np
 import typer
 from rich.markup import escape
 
-from mcutrain.cli.common import OUT, Json, load_network, output_file, read_bytes, show, writable
+from mcutrain.cli.common import (
+    OUT,
+    Baud,
+    Json,
+    load_network,
+    output_file,
+    read_bytes,
+    show,
+    writable,
+)
 from mcutrain.cli.evaluate import check_state
 from mcutrain.devices import open_device
 from mcutrain.errors import InputError, UsageError
@@ -35,6 +44,7 @@ def run(
     device: Annotated[
         str | None, typer.Option(help="Read the state of a device that runs now.")
     ] = None,
+    baud: Baud = None,
     state_out: Annotated[
         Path | None,
         typer.Option("--state", help="Write the bytes of the state, too.", callback=writable),
@@ -55,7 +65,7 @@ def run(
     else:
         _check_keeps_state(device)
         image = unpack(read_bytes(source, "image"), str(source))
-        state, steps = _read_device(device, image)
+        state, steps = _read_device(device, baud, image)
     check_state(state, image, str(source) if device is None else device)
     graph = matching_network(net, image)
     trained = lift(graph, plan_from_dict(graph, image.metadata["plan"], net), arrays(image, state))
@@ -85,8 +95,8 @@ def _check_keeps_state(device: str) -> None:
         )
 
 
-def _read_device(device: str, image: Image) -> tuple[bytes, int]:
-    with open_device(device) as session:
+def _read_device(device: str, baud: int | None, image: Image) -> tuple[bytes, int]:
+    with open_device(device, baud=baud) as session:
         step = session.info.step
         opened = session.attach()
         if opened.image_crc != image.header["crc"]:

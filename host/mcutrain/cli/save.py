@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mcutrain.cli.common import OUT, Baud, Json, rate_of, show
+from mcutrain.cli.common import OUT, Baud, Json, show
 from mcutrain.devices import open_device
 from mcutrain.errors import UsageError
 
@@ -30,7 +30,7 @@ def run(
             where=device,
             hint="mcutrain train keeps the state in its run folder, and --resume goes on from it",
         )
-    with open_device(device, baud=rate_of(baud)) as session:
+    with open_device(device, baud=baud) as session:
         session.attach()
         saved = session.save()
     show(

@@ -120,7 +120,7 @@ def _start(
     settings: Settings,
     out: Path,
     device: str,
-    baud: str | None,
+    baud: int | None,
     quiet: bool,
     cached: bool,
 ) -> Mapping[str, Any]:
@@ -133,7 +133,7 @@ def _start(
 
 
 def _resume(
-    out: Path, device: str, baud: str | None, quiet: bool, cached: bool
+    out: Path, device: str, baud: int | None, quiet: bool, cached: bool
 ) -> Mapping[str, Any]:
     # What is no folder, `Run.load` refuses.
     with Stopper() as stopper, locked(out) if out.is_dir() else nullcontext():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import threading
 import time
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.link_helpers import POOL, samples, small_image
 
+from mcutrain.cli.main import main
 from mcutrain.devices import open_device
 from mcutrain.engine.loopback import Loopback
 from mcutrain.errors import LinkError, UsageError
@@ -79,6 +82,35 @@ def test_t60_an_unplugged_port_says_so() -> None:
     with pytest.raises(LinkError, match="gone"):
         port.read(1.0)
     port.close()
+
+
+def test_a_program_that_prints_is_no_silent_board(
+    terminal: tuple[int, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody's own sketch on the board, or the port of a sensor."""
+    master, name = terminal
+    ended = threading.Event()
+
+    def talk() -> None:
+        os.set_blocking(master, False)
+        while not ended.wait(0.05):
+            with contextlib.suppress(BlockingIOError):
+                os.write(master, b"t=21.5 h=40\r\n")
+
+    thread = threading.Thread(target=talk)
+    thread.start()
+    try:
+        with pytest.raises(SystemExit) as caught:
+            main(["save", "--device", name, "--json"])
+    finally:
+        ended.set()
+        thread.join()
+    error = json.loads(capsys.readouterr().out)
+    assert caught.value.code == error["exit_code"] == 5
+    assert "does not speak mcutrain's protocol" in error["message"]
+    assert "t=21.5 h=40" in error["why"]
+    assert error["where"] == name
+    assert "mcutrain flash" in error["hint"]
 
 
 def test_a_device_on_a_port_trains(terminal: tuple[int, str]) -> None:

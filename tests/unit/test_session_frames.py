@@ -165,6 +165,23 @@ def test_a_babbling_line_ends_in_an_error() -> None:
         Channel(Silent(foreign), "x", Patience(first_s=0.01, waits=3), new_id=lambda: 2).open()
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (b"accel 0.1 0.2\r\n", "the text 'accel 0.1 0.2 accel 0.1 0.2"),
+        (b"\x07\xffabc", "the bytes 07 ff 61 62 63 07 ff"),
+        (b"\xe9t\xe9\n", "the bytes e9 74 e9 0a"),
+    ],
+)
+def test_a_line_that_talks_without_frames_is_not_called_silent(said: bytes, shown: str) -> None:
+    with pytest.raises(LinkError, match="does not speak mcutrain's protocol") as caught:
+        Channel(Silent(said), "/dev/ttyX", Patience(first_s=0.01, waits=3)).open()
+    assert shown in str(caught.value.why)
+    assert len(str(caught.value.why)) < 120
+    assert caught.value.where == "/dev/ttyX"
+    assert "mcutrain flash" in str(caught.value.hint)
+
+
 def test_refusals_name_the_request() -> None:
     channel = Channel(Loopback(pool_bytes=POOL), "host", PATIENCE)
     channel.open()

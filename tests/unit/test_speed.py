@@ -192,5 +192,6 @@ def test_bytes_without_frames_at_any_rate_say_so() -> None:
         Session(line, "/dev/ttyX", PATIENCE)
     assert "no frames" in str(caught.value.why)
     assert "115,200" in str(caught.value.why)
+    assert "the text 'accel 0.1 0.2 9.8" in str(caught.value.why)
     assert "mcutrain's firmware" in str(caught.value.hint)
     assert set(RATES) <= set(line.rates)

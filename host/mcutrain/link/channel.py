@@ -18,6 +18,7 @@ from mcutrain.link.effort import (
     DamagedLineError,
     DeviceRefusal,
     Effort,
+    FirstWords,
     NoAnswerError,
     Patience,
     no_answer,
@@ -77,9 +78,17 @@ class Channel:
         self._seq = 0
         self._transfer = 0
         self._closed = False
+        self._heard: FirstWords | None = None  # until HELLO is answered
 
     def open(self) -> Values:
         """Says HELLO with a new session id; returns what the device says of itself."""
+        self._heard = FirstWords()
+        try:
+            return self._opened(self._heard)
+        finally:
+            self._heard = None
+
+    def _opened(self, heard: FirstWords) -> Values:
         patience = self._hello_patience
         damaged: DamagedLineError | None = None
         searched = False
@@ -97,7 +106,9 @@ class Channel:
                 if found is not None:
                     return found
             if damaged is not None and attempt >= 1:
-                raise self._unreadable(damaged)
+                raise self._unreadable(damaged, heard)
+        if heard and not heard.frames:
+            raise heard.error(self.where)
         raise no_answer(self.where, wire.HELLO.name, patience)
 
     def _hello(self, baud: int | None, patience: Patience) -> Values:
@@ -122,10 +133,13 @@ class Channel:
             self.set_baud(start)
         return None
 
-    def _unreadable(self, error: DamagedLineError) -> DamagedLineError:
+    def _unreadable(self, error: DamagedLineError, heard: FirstWords) -> DamagedLineError:
         if self.baud is not None:
             rates = ", ".join(f"{baud:,}" for baud in (START_BAUD, *RATES))
-            error.why = f"bytes come, but no frames, at any of these rates: {rates} baud"
+            error.why = (
+                f"bytes come, but no frames, at any of these rates: {rates} baud; "
+                f"the first were {heard}"
+            )
             error.hint = (
                 "check that this is the board's port and that the board runs mcutrain's firmware; "
                 "then cable and ground"
@@ -234,7 +248,10 @@ class Channel:
             data = self._transport.read(left) if left > 0 else b""
             if not data:
                 return None
-            self._arrived.extend(self._deframer.feed(data))
+            found = self._deframer.feed(data)
+            if self._heard is not None:
+                self._heard.note(self.baud, data, bool(found))
+            self._arrived.extend(found)
 
     def _await(self, wanted: Callable[[Frame], bool], effort: Effort) -> Frame | None:
         """The wanted frame, or None if the request should be sent again."""

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from mcutrain.errors import LinkError
 from mcutrain.link import wire
 
+_SHOWN = 60  # characters of what came instead of an answer
+_KEPT = 120  # bytes of it; blanks are left out
+
 
 @dataclass(frozen=True)
 class Patience:
@@ -53,6 +56,45 @@ def no_answer(where: str, request: str, patience: Patience) -> NoAnswerError:
         why=f"nothing came within {total:.1f} s and {patience.waits} attempts",
         hint="check power, port and firmware; `mcutrain doctor` lists ports",
     )
+
+
+class FirstWords:
+    """What a line says until HELLO is answered: the first bytes at each rate.
+
+    Attributes:
+        frames: whether something came that ended as a frame does.
+    """
+
+    def __init__(self) -> None:
+        self.frames = False
+        self._at: dict[int | None, bytes] = {}
+
+    def note(self, baud: int | None, data: bytes, frames: bool) -> None:
+        """Adds what came."""
+        self._at[baud] = (self._at.get(baud, b"") + data)[:_KEPT]
+        self.frames = self.frames or frames
+
+    def __bool__(self) -> bool:
+        return bool(self._at)
+
+    def __str__(self) -> str:
+        """Text, if any is; else bytes in hexadecimal."""
+        for heard in self._at.values():
+            text = " ".join(heard.decode("ascii", "replace").replace("\0", " ").split())
+            if text and text.isascii() and text.isprintable():
+                return f"the text {text[:_SHOWN]!r}"
+        first = next(iter(self._at.values()), b"")
+        return f"the bytes {first[: _SHOWN // 3].hex(' ')}"
+
+    def error(self, where: str) -> NoAnswerError:
+        """After the last wait, where bytes came but never a frame."""
+        return NoAnswerError(
+            "the port sends something, but does not speak mcutrain's protocol",
+            where=where,
+            why=f"no frame came, but {self}",
+            hint="another program runs on the board (mcutrain flash writes the firmware), or it is "
+            "another port than the board's (mcutrain doctor lists them)",
+        )
 
 
 class Effort:

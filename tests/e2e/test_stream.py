@@ -236,6 +236,55 @@ def test_a_sensor_that_falls_silent_loses_nothing(
     assert len(out.read_text().splitlines()) == 201
 
 
+def test_windows_that_were_recorded_train_like_the_readings(
+    image: Path, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    states = []
+    for name in ("train.csv", "windows.npz"):
+        run = tmp_path / name
+        code, result = cli(capsys, *stream(image, files / name, "--hop", LENGTH, "--out", run))
+        assert code == 0
+        states.append((result["trained"], Checkpoint.load(run).state))
+    assert states[0] == states[1]
+    assert states[0][0] > 70
+
+
+@pytest.mark.parametrize(
+    ("count", "labels", "message", "why"),
+    [
+        (LENGTH - 1, 1, "shorter than one window", f"{LENGTH - 1} readings"),
+        (2 * LENGTH, LENGTH, "label changes in every window", f"{LENGTH} readings"),
+    ],
+)
+@pytest.mark.parametrize("more", [[], ["--evaluate"]])
+def test_a_stream_without_a_window_is_an_error(
+    image: Path,
+    motions: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    count: int,
+    labels: int,
+    message: str,
+    why: str,
+    more: list[str],
+) -> None:
+    """And leaves no run behind, so that the same command works with more readings."""
+    readings, names = motions["x"][0].T[:count], NAMES.split(",")
+    lines = [
+        ",".join(map(str, row)) + f",{names[i % labels % 4]}" for i, row in enumerate(readings)
+    ]
+    (tmp_path / "short.csv").write_text("\n".join(lines) + "\n")
+    words = [*stream(image, tmp_path / "short.csv", "--out", tmp_path / "run"), *more]
+    code, error = cli(capsys, *words)
+    assert code == 3
+    assert message in error["message"]
+    assert why in error["why"]
+    assert error["where"] == str(tmp_path / "short.csv")
+    assert error["hint"]
+    (tmp_path / "short.csv").write_text("\n".join([lines[0]] * LENGTH) + "\n")
+    assert cli(capsys, *words)[0] == 0
+
+
 def test_labels_that_are_no_classes(
     image: Path, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -101,9 +101,10 @@ def test_a_window_has_one_label_and_lies_in_one_recording() -> None:
     windows = Windows(4, 2, 2)
     found = starts(windows, ramp(6, "a"), ramp(6, "b", 6))
     assert found == [(0, "a"), (2, "a"), (6, "b"), (8, "b")]
-    assert windows.mixed == 1
+    assert (windows.mixed, windows.longest) == (1, 12)
     windows = Windows(4, 4, 2)
     assert starts(windows, ramp(6, "a", 0, True), ramp(5, "a", 100, True)) == [(0, "a"), (100, "a")]
+    assert windows.longest == 6
     with pytest.raises(InputError, match="has not the channels"):
         list(windows.feed(Block(np.zeros((1, 3)))))
 
@@ -139,10 +140,17 @@ def test_npz_of_readings_or_recordings(tmp_path: Path) -> None:
     np.savez(tmp_path / "b.npz", x=x.reshape(3, 2, 2), y=[1, 0, 7], classes=["p", "q"])
     blocks = read(tmp_path / "b.npz")
     assert [(b.label, b.first) for b in blocks] == [("q", True), ("p", True), ("7", True)]
+    np.savez(tmp_path / "w.npz", x=x.reshape(3, 2, 1, 2), y=["a", "b", "c"])
+    windows = read(tmp_path / "w.npz")
+    assert [b.values.tolist() for b in windows] == [b.values.tolist() for b in blocks]
+    assert [(b.label, b.first) for b in windows] == [("a", True), ("b", True), ("c", True)]
     np.savez(tmp_path / "c.npz", z=x)
     with pytest.raises(InputError, match="holds no readings"):
         read(tmp_path / "c.npz")
     np.savez(tmp_path / "d.npz", x=x, y=[1])
+    np.savez(tmp_path / "e.npz", x=x.reshape(3, 1, 2, 2))
+    with pytest.raises(InputError, match="holds no readings"):
+        read(tmp_path / "e.npz")
     with pytest.raises(InputError, match="labels do not belong"):
         read(tmp_path / "d.npz")
 

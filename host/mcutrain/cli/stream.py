@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import time
 from collections.abc import Iterator, Mapping
@@ -48,7 +49,7 @@ from mcutrain.cli.sources import (
     windows_of,
 )
 from mcutrain.cli.work import SAVE_SECONDS, Settings, fresh_folder
-from mcutrain.errors import McutrainError
+from mcutrain.errors import InputError, McutrainError
 from mcutrain.files import locked, make_folder, write_atomic
 from mcutrain.image.unpack import unpack
 from mcutrain.link.channel import START_BAUD
@@ -112,7 +113,7 @@ def run(
     Schedule(rate, 0, head_factor=head_factor)  # refuses rates that no device takes
     initial = None if state is None else read_state(state, unpack(content, str(image)))
     options = options_of(source_baud, columns, label_column, scale, offset, silence)
-    stream = Stream(form, [*sources] * repeat, options, hop, (label, label_from), keys)
+    stream = Stream(form, sources, repeat, options, hop, (label, label_from), keys)
     settings = Settings(STREAM + ",".join(sources), None, rate, 0, 0.0, False, head_factor, seed)
     with ExitStack() as stack:
         stopper = stack.enter_context(Stopper())
@@ -138,6 +139,7 @@ class Stream:
         self,
         form: Format,
         sources: list[str],
+        repeat: int,
         options: SourceOptions,
         hop: int | None,
         label: tuple[str | None, str],
@@ -145,6 +147,7 @@ class Stream:
     ) -> None:
         self.form = form
         self._sources = sources
+        self._repeat = repeat
         self._options = options
         self._hop = hop
         self._label = label
@@ -158,7 +161,7 @@ class Stream:
         """All of them; None where nothing came for a moment."""
         with ExitStack() as stack:
             key = stack.enter_context(self._keys).label if self._keys else None
-            for name in self._sources:
+            for name in (n for _ in range(self._repeat) for n in self._sources):
                 rule = labeller(name, *self._label, key)
                 blocks = labelled(name, self._options, rule, self._used)
                 yield from windows_of(blocks, self.form.length, self._hop, name, self._cutters)
@@ -166,6 +169,23 @@ class Stream:
     def left_out(self) -> dict[str, int]:
         """How much was not used, and why."""
         return left_out(self._used, self._cutters)
+
+    def too_short(self) -> InputError:
+        """The error of a stream that has ended without a window."""
+        longest, length = max((c.longest, c.length) for c in self._cutters)
+        if any(c.mixed for c in self._cutters):
+            return InputError(
+                "the label changes in every window",
+                where=", ".join(self._sources),
+                why=f"a window takes {length} readings with one label",
+                hint="--label NAME gives all readings one; --hop 1 starts a window at each",
+            )
+        return InputError(
+            "the stream is shorter than one window",
+            where=", ".join(self._sources),
+            why=f"at most {longest} readings in a row, and a window of this network takes {length}",
+            hint=f"mcutrain record SENSOR -o FILE.csv --count {length} records enough",
+        )
 
 
 class _Work:
@@ -191,7 +211,6 @@ class _Work:
     def run(self, rates: tuple[float, float] | None, limit: int | None) -> dict[str, Any]:
         """Until the stream, the limit or the user ends it; keeps what was learned in any case."""
         log = None if self._folder is None else LogWriter(self._folder / LOG, 0)
-        self._save()
         try:
             self._go(rates, limit, log)
         except McutrainError as error:
@@ -200,11 +219,16 @@ class _Work:
         finally:
             if log is not None:
                 log.close()
+        if not self._tally.predicted and not self._stopper.wanted:
+            raise self._stream.too_short()
         return self._result()
 
     def _save(self) -> None:
-        """Brings the run folder up to date: whatever ends the stream, it is that of a run."""
-        if self._folder is None:
+        """Brings the run folder up to date: whatever ends the stream, it is that of a run.
+
+        Before the first window there is none, so that the same command can be given again.
+        """
+        if self._folder is None or not self._tally.predicted:
             return
         Checkpoint(self._tally.trained, self._session.read_state()).save(self._folder)
         settings = asdict(self._settings) | {"steps": self._tally.trained}
@@ -216,7 +240,7 @@ class _Work:
         self, rates: tuple[float, float] | None, limit: int | None, log: LogWriter | None
     ) -> None:
         tally, windows = self._tally, self._stream.windows()
-        saved_at = time.monotonic()
+        saved_at = -math.inf
         with progress(self._quiet) as display:
             task = display.add_task("streaming", total=limit or 0, note="")
             try:

@@ -54,6 +54,9 @@ class TextFile:
 class ArrayFile:
     """An npz file: `x` (readings, channels) or (recordings, readings, channels), perhaps `y`.
 
+    Recordings may be windows (windows, readings, 1, channels), as `mcutrain record --length` writes
+    them for networks.
+
     y: one label a reading or recording: names, or numbers that `classes` may name.
     """
 
@@ -81,12 +84,15 @@ class ArrayFile:
         except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
             raise _unreadable(self._path, error) from error
         x: Any = arrays.get("x")
+        if x is not None and x.ndim == 4 and x.shape[2] == 1:
+            x = x[:, :, 0]
         if x is None or x.ndim not in (2, 3) or x.dtype.kind not in "iuf" or not x.size:
             found = ", ".join(f"{k} {v.shape}" for k, v in arrays.items()) or "nothing"
             raise InputError(
                 "the file holds no readings",
                 where=self.name,
-                why=f"x must be (readings, channels) or (recordings, readings, channels); {found}",
+                why="x must be (readings, channels), (recordings, readings, channels) or "
+                f"(windows, readings, 1, channels); {found}",
                 hint=_HINT,
             )
         y = _names(arrays.get("y"), arrays.get("classes"))

@@ -23,6 +23,8 @@ class Window:
 class Windows:
     """Cuts a stream into windows; `mixed` counts those left out because the label changed in them.
 
+    `longest` is the most readings that came without another recording between them.
+
     Args:
         length: readings of a window.
         hop: readings from the start of one to the start of the next.
@@ -31,8 +33,9 @@ class Windows:
     """
 
     def __init__(self, length: int, hop: int, channels: int, name: str = "source") -> None:
-        self.mixed = 0
-        self._length = length
+        self.mixed = self.longest = 0
+        self.length = length
+        self._recorded = 0
         self._hop = hop
         self._channels = channels
         self._name = name
@@ -47,7 +50,7 @@ class Windows:
         """
         if block.first:
             self._readings.clear()
-            self._skip = 0
+            self._skip = self._recorded = 0
         if len(block.values) and block.values.shape[1] != self._channels:
             raise InputError(
                 "the sensor has not the channels that the network takes",
@@ -55,12 +58,14 @@ class Windows:
                 why=f"{block.values.shape[1]} columns, the network takes {self._channels}",
                 hint="--columns chooses columns; --channels N says how many the network takes",
             )
+        self._recorded += len(block.values)
+        self.longest = max(self.longest, self._recorded)
         for reading in block.values:
             if self._skip:
                 self._skip -= 1
                 continue
             self._readings.append((reading, block.label))
-            if len(self._readings) == self._length:
+            if len(self._readings) == self.length:
                 yield from self._cut()
 
     def _cut(self) -> Iterator[Window]:
@@ -69,6 +74,6 @@ class Windows:
             self.mixed += 1
         else:
             yield Window(np.array([values for values, _ in self._readings]), labels.pop())
-        for _ in range(min(self._hop, self._length)):
+        for _ in range(min(self._hop, self.length)):
             self._readings.popleft()
-        self._skip = max(0, self._hop - self._length)
+        self._skip = max(0, self._hop - self.length)

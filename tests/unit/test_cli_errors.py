@@ -12,13 +12,13 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 from tests.networks import residual_network
 
-from mcutrain.cli.main import main
+from mcutrain.cli.main import app, main
 from mcutrain.errors import EXIT_CODES
 from mcutrain.files import locked
 from mcutrain.image.unpack import unpack
@@ -57,6 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(0)
     x = rng.normal(0, 1, (12, 8, 8, 3)).astype(np.float32)
     np.savez(folder / "d.npz", x=x, y=np.arange(12) % 4)
+    (folder / "a.csv").write_text("1,2,3\n4,5,6\n")
     call("pack", folder / "n.net.npz", "-o", folder / "i.mcti")
     call("train", folder / "i.mcti", "--data", f"npz:{folder}/d.npz", "--out", folder / "run")
     return folder
@@ -94,7 +95,11 @@ def call(*arguments: object, code: int = 0, **options: Any) -> subprocess.Comple
         (["train", "{image}", "--data", "npz:{dir}/d.npz", "--steps", "-1"], 2, "--steps"),
         (["train", "{image}", "--data", "npz:{dir}/d.npz", "--epochs", "-1"], 2, "--epochs"),
         (["train", "{image}", "--data", "npz:{dir}/d.npz", "--epochs", str(10**12)], 3, "steps"),
-        (["train", "{image}", "--data", "npz:{dir}/d.npz", "--rate", "1e300"], 3, "rate"),
+        (["train", "{image}", "--data", "npz:{dir}/d.npz", "--rate", "1e300"], 2, "--rate"),
+        (["train", "{image}", "--data", "npz:{dir}/d.npz", "--warmup", "1.1"], 2, "--warmup"),
+        (["demo", "--steps", str(10**12)], 2, "--steps"),
+        (["record", "{dir}/a.csv", "-o", "x", "--source-baud", str(10**12)], 2, "--source-baud"),
+        (["stream", "{image}", "{dir}/a.csv", "--out", "s", "--repeat", str(10**20)], 3, "window"),
         (["train", "--resume", "--out", "absent"], 3, "not the folder of a run"),
         (["train", "--resume", "--out", "{dir}/run", "--steps", "9"], 2, "--resume"),
         (["pull", "{dir}/run", "--net", "demo", "-o", "x"], 3, "another network"),
@@ -117,6 +122,51 @@ def test_every_error_has_a_place_and_a_next_command(
     places = {"net": folder / "n.net.npz", "image": folder / "i.mcti", "dir": folder}
     assert part in refused(*(w.format(**places) for w in words), code=code)["message"]
     assert not (folder / "x").exists()
+
+
+REALS = [
+    (str(command.name), f"--{name.replace('_', '-')}")
+    for command in app.registered_commands
+    for name, hint in get_type_hints(command.callback).items()
+    if hint in (float, float | None)
+]
+
+
+def test_the_options_that_are_real_numbers() -> None:
+    options = {option for _, option in REALS}
+    assert options == {"--rate", "--warmup", "--head-factor", "--learnt", "--seconds", "--silence"}
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "-1", "1e39"])
+@pytest.mark.parametrize(("command", "option"), REALS)
+def test_no_real_number_is_infinite_or_negative(
+    refused: Refused,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    option: str,
+    value: str,
+) -> None:
+    """Refused before anything is made, and before anything is read."""
+    monkeypatch.chdir(tmp_path)
+    words = {
+        "train": [folder / "i.mcti", "--data", f"npz:{folder}/d.npz"],
+        "stream": [folder / "i.mcti", folder / "a.csv"],
+        "record": [folder / "a.csv", "-o", "x.csv"],
+    }
+    data = refused(command, *words[command], option, value, code=2)
+    assert option in data["message"]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [["--rate", "1e30", "--head-factor", "1e30"], ["--baud", "9x"]])
+def test_what_only_the_device_would_refuse_leaves_no_run_folder(
+    refused: Refused, folder: Path, tmp_path: Path, words: list[str]
+) -> None:
+    starts = ["train", folder / "i.mcti", "--data", f"npz:{folder}/d.npz"]
+    refused(*starts, "--out", tmp_path / "run", *words, code=2 if "--baud" in words else 3)
+    assert not (tmp_path / "run").exists()
 
 
 def test_damaged_image_is_named_and_not_the_run_folder(refused: Refused, folder: Path) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.cells import cell_len
 from rich.console import Console
@@ -40,7 +41,8 @@ _WIDTH = 160  # where there is no terminal, so that nothing is cut
 OUT = Console(width=None if sys.stdout.isatty() else _WIDTH)
 ERR = Console(stderr=True)
 _LINE_SECONDS = 10.0  # between lines of progress, where there is no terminal
-_MAX_BAUD = 10_000_000
+MAX_BAUD = 10_000_000
+_MAX_REAL = float(np.finfo(np.float32).max)  # devices take binary32
 MAX_SEED = 2**32 - 1  # a device's random state is seeded with 32 bits
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -88,6 +90,18 @@ def writable(path: Path | None) -> Path | None:
 Size = str | None
 
 
+def _finite(value: float | None) -> float | None:
+    """Ranges let NaN through, and infinity where they are open."""
+    if value is not None and not abs(value) <= _MAX_REAL:
+        raise typer.BadParameter(f"{value:g} is no finite number, or too large for float32")
+    return value
+
+
+def real(what: str, most: float | None = None) -> Any:
+    """An option that is a finite number from 0 on, perhaps up to `most`."""
+    return typer.Option(min=0, max=most, callback=_finite, help=what)
+
+
 def size_of(text: str | None, option: str) -> int | None:
     """Bytes from `98304`, `96K` or `1M` (KiB, MiB).
 
@@ -111,7 +125,7 @@ def rate_of(text: str) -> int:
     """
     if text == "max":
         return FASTEST
-    if not (text.isascii() and text.isdigit() and 0 < int(text) <= _MAX_BAUD):
+    if not (text.isascii() and text.isdigit() and 0 < int(text) <= MAX_BAUD):
         raise UsageError(
             f"'{text}' is no rate", where="--baud", hint="bits a second, such as 921600, or max"
         )

@@ -38,14 +38,14 @@ from mcutrain.link.session import Session
 from mcutrain.plan.scheme import resolve_scheme
 from mcutrain.report.html import render
 from mcutrain.report.log import IMAGE, RUN, Run
-from mcutrain.trainer import calibrated
+from mcutrain.trainer import MAX_STEPS, calibrated
 
 BOARD = "qemu:netduinoplus2"
 _ALIGN = 16  # of an image in SRAM
 
 
 def run(
-    steps: Annotated[int, typer.Option(min=1, help="Training steps, one sample each.")] = 600,
+    steps: Annotated[int, typer.Option(min=1, max=MAX_STEPS, help="Training steps.")] = 600,
     device: Annotated[str, typer.Option(help="An emulated board.")] = BOARD,
     out: Annotated[Path, typer.Option(help="Folder for image, runs and report.")] = (
         ROOT / "build" / "demo"

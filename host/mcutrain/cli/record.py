@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from mcutrain.cli.common import OUT, Json, output_file, progress, show
+from mcutrain.cli.common import OUT, Json, output_file, progress, real, show
 from mcutrain.cli.interrupt import Stopper
 from mcutrain.cli.sources import (
     Columns,
@@ -47,7 +47,7 @@ Length = Annotated[
 def run(
     source: Annotated[str, typer.Argument(help="A serial port that prints lines, or a file.")],
     output: Annotated[Path, output_file("The file to write: .csv or .npz.")],
-    seconds: Annotated[float | None, typer.Option(min=0, help="Stop after so long.")] = None,
+    seconds: Annotated[float | None, real("Stop after so long.")] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many readings.")] = None,
     length: Length = None,
     hop: Hop = None,

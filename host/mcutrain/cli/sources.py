@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from mcutrain.cli.common import MAX_BAUD, real
 from mcutrain.errors import UsageError
 from mcutrain.sensors import Block, Source, SourceOptions, Windows, open_source
 from mcutrain.sensors.windows import Window
@@ -22,7 +23,7 @@ Sources = Annotated[
         help="Files (.npz, .wav, else one reading a line), or a serial port that prints lines."
     ),
 ]
-SourceBaud = Annotated[int, typer.Option(min=1, help="Rate of the sensor's port.")]
+SourceBaud = Annotated[int, typer.Option(min=1, max=MAX_BAUD, help="Rate of the sensor's port.")]
 Columns = Annotated[
     str | None, typer.Option(help="Columns to take: names, or numbers from 1. Else all.")
 ]
@@ -31,7 +32,7 @@ Scale = Annotated[
     str, typer.Option(help="A reading becomes value * SCALE + OFFSET: a number, or one a channel.")
 ]
 Offset = Annotated[str, typer.Option(help="See --scale.")]
-Silence = Annotated[float, typer.Option(min=0, help="Seconds that a port may be silent.")]
+Silence = Annotated[float, real("Seconds that a port may be silent.")]
 Label = Annotated[str | None, typer.Option(help="One label for all readings.")]
 LabelFrom = Annotated[
     str,

@@ -6,7 +6,7 @@ import json
 import math
 import shlex
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +25,7 @@ from mcutrain.cli.common import (
     open_with_image,
     progress,
     read_bytes,
+    real,
     show,
     table,
 )
@@ -65,9 +66,7 @@ Evaluate = Annotated[
 State = Annotated[
     Path | None, typer.Option(help="A trained state to start from: a file, or a run folder.")
 ]
-HeadFactor = Annotated[
-    float, typer.Option(help="The classifier's rate is this many times as high.")
-]
+HeadFactor = Annotated[float, real("The classifier's rate is this many times as high.")]
 ClassNames = Annotated[
     str | None, typer.Option(help="Names of the classes, in order: walk,run,stand.")
 ]
@@ -82,7 +81,7 @@ def run(
     baud: Baud = None,
     evaluate: Evaluate = False,
     state: State = None,
-    rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.01,
+    rate: Annotated[float, real("Learning rate.")] = 0.01,
     head_factor: HeadFactor = 1.0,
     windows: Annotated[int | None, typer.Option(min=1, help="Stop after so many windows.")] = None,
     repeat: Annotated[int, typer.Option(min=1, help="Read files so many times.")] = 1,
@@ -161,10 +160,19 @@ class Stream:
         """All of them; None where nothing came for a moment."""
         with ExitStack() as stack:
             key = stack.enter_context(self._keys).label if self._keys else None
-            for name in (n for _ in range(self._repeat) for n in self._sources):
-                rule = labeller(name, *self._label, key)
-                blocks = labelled(name, self._options, rule, self._used)
-                yield from windows_of(blocks, self.form.length, self._hop, name, self._cutters)
+            for _ in range(self._repeat):
+                found = False
+                for window in self._once(key):
+                    found = found or window is not None
+                    yield window
+                if not found:
+                    return  # nor will there be any the next time
+
+    def _once(self, key: Callable[[], str | None] | None) -> Iterator[Window | None]:
+        for name in self._sources:
+            rule = labeller(name, *self._label, key)
+            blocks = labelled(name, self._options, rule, self._used)
+            yield from windows_of(blocks, self.form.length, self._hop, name, self._cutters)
 
     def left_out(self) -> dict[str, int]:
         """How much was not used, and why."""

@@ -21,6 +21,7 @@ from mcutrain.cli.common import (
     Json,
     open_with_image,
     read_bytes,
+    real,
     show,
     table,
 )
@@ -36,15 +37,13 @@ Steps = Annotated[
     int | None,
     typer.Option(min=0, max=MAX_STEPS, help="Training steps, one sample each."),
 ]
-HeadFactor = Annotated[
-    float, typer.Option(help="The classifier's rate is this many times as high.")
-]
+HeadFactor = Annotated[float, real("The classifier's rate is this many times as high.")]
 Seed = Annotated[
     int, typer.Option(min=0, max=MAX_SEED, help="Seed of the order and of the random bits.")
 ]
 Learnt = Annotated[
     float,
-    typer.Option(min=0, help="Do not train on samples that have a smaller loss already."),
+    real("Do not train on samples that have a smaller loss already."),
 ]
 Cache = Annotated[
     bool,
@@ -68,10 +67,10 @@ def run(
     ] = None,
     device: DeviceName = "host",
     baud: Baud = None,
-    rate: Annotated[float, typer.Option(help="Highest learning rate.")] = 0.01,
+    rate: Annotated[float, real("Highest learning rate.")] = 0.01,
     steps: Steps = None,
     epochs: Annotated[int, typer.Option(min=0, help="Passes over the data, if no --steps.")] = 1,
-    warmup: Annotated[float, typer.Option(help="Share of steps in which the rate rises.")] = 0.1,
+    warmup: Annotated[float, real("Share of steps in which the rate rises.", most=1)] = 0.1,
     constant: Annotated[
         bool, typer.Option("--constant", help="Keep the rate after it has risen (no cosine).")
     ] = False,

@@ -99,6 +99,34 @@ def test_source_options_that_cannot_be_read(spec: str) -> None:
         data.open(spec)
 
 
+@pytest.mark.parametrize(
+    ("spec", "meant"),
+    [
+        ("npz:{file}&count=3", "npz:{file}?count=3"),
+        ("npz:{file}&split=train&seed=1", "npz:{file}?split=train&seed=1"),
+        ("csv:{file}&label=kind", "csv:{file}?label=kind"),
+        ("fashion-mnist:test&shift=dim", "fashion-mnist:test?shift=dim"),
+    ],
+)
+def test_an_ampersand_where_a_question_mark_belongs_is_named(
+    file: str, spec: str, meant: str
+) -> None:
+    file = file.removeprefix("npz:")
+    with pytest.raises(McutrainError) as error:
+        data.open(spec.format(file=file))
+    assert f"'{meant.format(file=file)}'" in str(error.value.hint)
+
+
+def test_files_may_have_an_ampersand_in_their_name(file: str, tmp_path: Path) -> None:
+    name = tmp_path / "a&count=1.npz"
+    name.write_bytes(Path(file.removeprefix("npz:")).read_bytes())
+    assert len(data.open(f"npz:{name}")) == len(data.open(file))
+    for spec in (f"npz:{tmp_path}/b&c.npz", f"npz:{name}?count=0"):  # no slip of this kind
+        with pytest.raises(InputError) as error:
+            data.open(spec)
+        assert "?count=1" not in str(error.value.hint)
+
+
 def test_missing_files_name_the_file(tmp_path: Path) -> None:
     for source in ("npz", "csv", "folder"):
         pytest.importorskip("PIL")

@@ -69,9 +69,21 @@ def open_spec(spec: str) -> Dataset:
         if data.views > 1 and not data.augmentation.kinds:
             raise UsageError("views are made by augment", where=spec, hint="...?augment=flip+crop")
     except McutrainError as error:
-        error.where, error.hint = error.where or spec, error.hint or _HINT
+        error.where = error.where or spec
+        error.hint = _meant(spec, source) or error.hint or _HINT
         raise
     return data
+
+
+def _meant(spec: str, source: str) -> str | None:
+    """What to write instead, where the first option is joined by & and so is part of the place."""
+    place, ampersand, option = spec.partition("&")
+    if not ampersand or "?" in spec:
+        return None
+    name, equals, _ = option.partition("=")
+    if not equals or name not in (*_STEPS, *_SOURCES[source][1]):
+        return None
+    return f"options begin with ?, and & joins further ones: '{place}?{option}'"
 
 
 def _applied(data: Dataset, key: str, value: str) -> Dataset:

@@ -107,6 +107,21 @@ static inline uint32_t mct_less(uint32_t a, uint32_t b)
     return pair;
 }
 
+/* The lower or the upper half of a times the lower one of b. */
+static inline uint32_t mct_low_product(uint32_t a, int32_t b)
+{
+    uint32_t product;
+    __asm("smulbb %0, %1, %2" : "=r"(product) : "r"(a), "r"(b));
+    return product;
+}
+
+static inline uint32_t mct_high_product(uint32_t a, int32_t b)
+{
+    uint32_t product;
+    __asm("smultb %0, %1, %2" : "=r"(product) : "r"(a), "r"(b));
+    return product;
+}
+
 /* acc + the products of the halves, modulo 2^32. */
 static inline int32_t mct_smlad(uint32_t a, uint32_t b, int32_t acc)
 {
@@ -184,6 +199,16 @@ static inline uint32_t mct_add_odd(uint32_t sum, uint32_t x)
 static inline uint32_t mct_less(uint32_t a, uint32_t b)
 {
     return ((a - b) & 0xffffu) | ((a & 0xffff0000u) - (b & 0xffff0000u));
+}
+
+static inline uint32_t mct_low_product(uint32_t a, int32_t b)
+{
+    return (uint32_t)((int16_t)a * (int16_t)b);
+}
+
+static inline uint32_t mct_high_product(uint32_t a, int32_t b)
+{
+    return (uint32_t)((int16_t)(a >> 16) * (int16_t)b);
 }
 
 static inline int32_t mct_smlad(uint32_t a, uint32_t b, int32_t acc)

@@ -1,7 +1,8 @@
 /*
- * Error of an ungrouped convolution's input with the DSP extension. The weights of four input
- * channels, times r, lie in the lanes of scratch memory, a vector over the output channels for each
- * tap; each is multiplied with the output's error at a pixel as it lies in memory.
+ * Error of an ungrouped convolution's input with the DSP extension. The weights of four
+ * neighbouring input channels, times r, lie in the lanes of scratch memory, a vector over the
+ * output channels for each tap; each is multiplied with the output's error at a pixel as it lies in
+ * memory.
  *
  * Where the scratch memory is too small for all output channels, those of a pointwise convolution
  * are done in parts, with the sums of the pixels kept between them.
@@ -12,92 +13,105 @@
 
 #if MCT_DSP
 
-#include "mct_error4.h"
+#include "mct_error_pixels.h"
 #include "mct_scratch.h"
 #include "mct_window.h"
 
-/* Four input channels at place i of a block of weights, cols channels a tap. */
+#define TILE 8u /* pixels that are summed before their errors are written */
+
+/* Weights of an input channel at a tap: step bytes from output channel to output channel. */
+typedef struct {
+    const int8_t *w;
+    uint32_t step;
+} column;
+
+/* Input channels c to c + n - 1, at most four. */
 typedef struct {
     const mct_conv2d_dx *p;
     const int8_t *e_y;
-    int8_t *e_x;
-    mct_error_stats *stats;
-    mct_error_range range;
+    mct_error_pixels end;
     int16_t *lanes;
-    uint32_t step;    /* halfwords from tap to tap in the lanes */
-    mct_acc4 *sums;   /* (pixels), if there are parts */
-    uint32_t o, outs; /* output channels in the lanes */
-    uint32_t mult[4];
-    const int8_t *w; /* of the first */
-    uint32_t cols, n;
-    const uint16_t *perm; /* their input channels, NULL: c, c + 1, ... */
-    uint32_t c;
+    uint32_t part;    /* output channels in the lanes, at most */
+    uint32_t o, outs; /* those in the lanes */
+    uint32_t c, n;
+    mct_acc4 *sums; /* (pixels), if there are parts, else NULL */
 } dx;
 
-/* a's half times ra below b's half times rb. */
-MCT_INLINE uint32_t low_products(uint32_t a, int32_t ra, uint32_t b, int32_t rb)
+static column column_of(const mct_conv *conv, uint32_t c, uint32_t tap)
 {
-    return mct_halves((uint32_t)((int16_t)a * ra), (uint32_t)((int16_t)b * rb));
-}
-
-MCT_INLINE uint32_t high_products(uint32_t a, int32_t ra, uint32_t b, int32_t rb)
-{
-    return mct_halves((uint32_t)(((int32_t)a >> 16) * ra), (uint32_t)(((int32_t)b >> 16) * rb));
+    uint32_t taps = (uint32_t)conv->win.kh * conv->win.kw, place = c, trained = conv->trained;
+    uint32_t frozen = conv->x.c - trained;
+    if (conv->perm != NULL) {
+        place = 0;
+        while (place + 1 < conv->x.c && conv->perm[place] != c)
+            place++;
+    }
+    if (place < trained) {
+        column col = {conv->w_trained + tap * trained + place, taps * trained};
+        return col;
+    }
+    column col = {conv->w_frozen + tap * frozen + place - trained, taps * frozen};
+    return col;
 }
 
 /* One word of each lane: four weights of output channel a with its r, and those of another, b. */
 MCT_INLINE void put_words(int16_t *lanes, uint32_t a, int32_t ra, uint32_t b, int32_t rb)
 {
     uint32_t even_a = mct_even(a), odd_a = mct_odd(a), even_b = mct_even(b), odd_b = mct_odd(b);
-    mct_store_pair(lanes, low_products(even_a, ra, even_b, rb));
-    mct_store_pair(lanes + 4, low_products(odd_a, ra, odd_b, rb));
-    mct_store_pair(lanes + 8, high_products(even_a, ra, even_b, rb));
-    mct_store_pair(lanes + 12, high_products(odd_a, ra, odd_b, rb));
+    mct_store_pair(lanes, mct_halves(mct_low_product(even_a, ra), mct_low_product(even_b, rb)));
+    mct_store_pair(lanes + 4, mct_halves(mct_low_product(odd_a, ra), mct_low_product(odd_b, rb)));
+    mct_store_pair(lanes + 8,
+                   mct_halves(mct_high_product(even_a, ra), mct_high_product(even_b, rb)));
+    mct_store_pair(lanes + 12,
+                   mct_halves(mct_high_product(odd_a, ra), mct_high_product(odd_b, rb)));
 }
 
-/* The lanes of a tap from whole quads of output channels and four input channels. */
-static void fill_quads(int16_t *lanes, const int8_t *w, uint32_t row, const int16_t *r, uint32_t n)
+/* All lanes, from n whole quads of output channels. */
+static void fill_quads(int16_t *lanes, column col, const int16_t *r, uint32_t n)
 {
+    const int8_t *w = col.w;
     for (; n > 0; n--, r += 4, lanes += MCT_LANE_STEP) {
-        const int8_t *next = w + 2 * row;
+        const int8_t *next = w + 2 * col.step;
         put_words(lanes, mct_load4(w), r[0], mct_load4(next), r[2]);
-        put_words(lanes + 2, mct_load4(w + row), r[1], mct_load4(next + row), r[3]);
-        w = next + 2 * row;
+        put_words(lanes + 2, mct_load4(w + col.step), r[1], mct_load4(next + col.step), r[3]);
+        w = next + 2 * col.step;
     }
 }
 
-/* The same for some output channels, less than four, and n input channels. */
-static void fill_some(int16_t *lanes, const int8_t *w, uint32_t row, const int16_t *r,
-                      uint32_t outs, uint32_t n)
+/* One lane, from any number of output channels. */
+static void fill_lane(int16_t *lane, column col, const int16_t *r, uint32_t n)
 {
-    uint32_t words[4] = {0, 0, 0, 0};
-    int32_t factors[4] = {0, 0, 0, 0};
-    for (uint32_t k = 0; k < outs; k++, w += row) {
-        words[k] = mct_load_some(w, n);
-        factors[k] = r[k];
+    for (uint32_t left = n, k; left > 0; left -= k, r += 4, lane += MCT_LANE_STEP) {
+        uint32_t v[4] = {0, 0, 0, 0};
+        k = left < 4 ? left : 4;
+        for (uint32_t j = 0; j < k; j++, col.w += col.step)
+            v[j] = (uint32_t)(*col.w * r[j]);
+        mct_store_pair(lane, mct_halves(v[0], v[2]));
+        mct_store_pair(lane + 2, mct_halves(v[1], v[3]));
     }
-    put_words(lanes, words[0], factors[0], words[2], factors[2]);
-    put_words(lanes + 2, words[1], factors[1], words[3], factors[3]);
 }
 
-/* Fills the lanes for all taps. */
-static void fill_lanes(const dx *d)
+/* Fills the lanes for all taps; those of no channel like the last one. */
+static MCT_NOINLINE void fill_lanes(const dx *d)
 {
     const mct_conv *conv = &d->p->conv;
-    uint32_t taps = (uint32_t)conv->win.kh * conv->win.kw, row = taps * d->cols;
+    uint32_t whole = d->n == 4 && conv->perm == NULL ? d->outs / 4 : 0, done = 4 * whole;
     const int16_t *r = d->p->r + d->o;
-    for (uint32_t tap = 0; tap < taps; tap++) {
-        int16_t *lanes = d->lanes + tap * d->step;
-        const int8_t *w = d->w + d->o * row + tap * d->cols;
-        uint32_t whole = d->n == 4 ? d->outs / 4 : 0;
-        fill_quads(lanes, w, row, r, whole);
-        for (uint32_t o = 4 * whole; o < d->outs; o += 4)
-            fill_some(lanes + o * MCT_LANES, w + o * row, row, r + o,
-                      d->outs - o < 4 ? d->outs - o : 4, d->n);
+    int16_t *lanes = d->lanes;
+    for (uint32_t tap = 0; tap < (uint32_t)conv->win.kh * conv->win.kw; tap++) {
+        column col = column_of(conv, d->c, tap);
+        col.w += d->o * col.step;
+        fill_quads(lanes, col, r, whole);
+        for (uint32_t j = 0; j < MCT_LANES && done < d->outs; j++) {
+            col = column_of(conv, d->c + (j < d->n ? j : d->n - 1), tap);
+            col.w += (d->o + done) * col.step;
+            fill_lane(lanes + whole * MCT_LANE_STEP + 4 * j, col, r + done, d->outs - done);
+        }
+        lanes += MCT_LANES_SIZE(conv->y.c);
     }
 }
 
-/* acc += the errors e of all output channels at a pixel times the lanes of a tap. */
+/* acc += the errors e of n output channels at a pixel times the lanes of a tap. */
 MCT_INLINE mct_acc4 dot(mct_acc4 acc, const int8_t *e, const int16_t *lanes, uint32_t n)
 {
     uint32_t rest = n % 4;
@@ -117,67 +131,35 @@ static mct_acc4 dot_taps(const dx *d, mct_taps oy, mct_taps ox, int32_t ty, int3
         for (int32_t x = ox.first; x < ox.end; x++) {
             uint32_t tap = (uint32_t)((ty - y * k->sh) * k->kw + tx - x * k->sw);
             const int8_t *e = d->e_y + ((uint32_t)y * conv->y.w + (uint32_t)x) * conv->y.c;
-            acc = dot(acc, e, d->lanes + tap * d->step, conv->y.c);
+            acc = dot(acc, e, d->lanes + tap * MCT_LANES_SIZE(conv->y.c), conv->y.c);
         }
     }
     return acc;
 }
 
-/* The channels of a pixel one by one; index: of its first channel. */
-static MCT_NOINLINE void put_slow(dx *d, uint32_t index, const int32_t sums[4])
-{
-    for (uint32_t j = 0; j < d->n; j++) {
-        uint32_t c = d->perm != NULL ? d->perm[j] : d->c + j;
-        mct_error_write(&d->p->error, index + c, sums[j], d->mult[0], d->e_x, d->stats);
-    }
-}
-
-MCT_INLINE void put(dx *d, uint32_t index, mct_acc4 acc)
-{
-    const int32_t sums[4] = {acc.a0, acc.a1, acc.a2, acc.a3};
-    if (d->perm == NULL && d->n == 4 && d->p->conv.x.c % 4 == 0)
-        mct_error_write4(&d->p->error, index + d->c, acc, d->mult, d->e_x, &d->range, d->stats);
-    else
-        put_slow(d, index, sums);
-}
-
-/*
- * All pixels of a pointwise convolution of stride 1, from the output channels that are in the
- * lanes.
- */
-static MCT_NOINLINE void make_pointwise(dx *d)
-{
-    const mct_conv *conv = &d->p->conv;
-    uint32_t c = conv->x.c, end = (uint32_t)conv->x.h * conv->x.w * c;
-    int first = d->o == 0, last = d->o + d->outs == conv->y.c;
-    const int8_t *e = d->e_y + d->o;
-    mct_acc4 *sum = d->sums;
-    for (uint32_t index = 0; index < end; index += c, e += conv->y.c, sum++) {
-        mct_acc4 acc = dot(first ? mct_acc4_of(0) : *sum, e, d->lanes, d->outs);
-        if (last)
-            put(d, index, acc);
-        else
-            *sum = acc;
-    }
-}
-
-static MCT_NOINLINE void put_pixel(dx *d, uint32_t index, mct_acc4 acc)
-{
-    put(d, index, acc);
-}
-
-static MCT_NOINLINE void make_any(dx *d)
+/* Sums of n pixels. */
+static MCT_NOINLINE void sum_any(const dx *d, uint32_t pixel, uint32_t n, mct_acc4 *sum)
 {
     const mct_conv *conv = &d->p->conv;
     const mct_window *k = &conv->win;
-    uint32_t index = 0;
-    for (int32_t iy = 0; iy < conv->x.h; iy++) {
-        mct_taps oy = mct_outputs_over(iy + k->pt, k->kh, k->sh, conv->y.h);
-        for (int32_t ix = 0; ix < conv->x.w; ix++, index += conv->x.c) {
-            mct_taps ox = mct_outputs_over(ix + k->pl, k->kw, k->sw, conv->y.w);
-            put_pixel(d, index, dot_taps(d, oy, ox, iy + k->pt, ix + k->pl));
-        }
+    for (; n > 0; n--, pixel++, sum++) {
+        int32_t ty = (int32_t)(pixel / conv->x.w) + k->pt;
+        int32_t tx = (int32_t)(pixel % conv->x.w) + k->pl;
+        mct_taps oy = mct_outputs_over(ty, k->kh, k->sh, conv->y.h);
+        *sum = dot_taps(d, oy, mct_outputs_over(tx, k->kw, k->sw, conv->y.w), ty, tx);
     }
+}
+
+/* The same for pointwise convolutions of stride 1, from the output channels in the lanes. */
+static MCT_NOINLINE void sum_pointwise(const dx *d, uint32_t pixel, uint32_t n, mct_acc4 *sum)
+{
+    static const mct_acc4 zero = {0, 0, 0, 0};
+    const mct_acc4 *from = d->o == 0 ? &zero : sum, *end = sum + n;
+    uint32_t more = d->o == 0 ? 0 : 1, outs = d->outs, next = d->p->conv.y.c;
+    const int16_t *lanes = d->lanes;
+    const int8_t *e = d->e_y + pixel * next + d->o;
+    for (; sum != end; sum++, from += more, e += next)
+        *sum = dot(*from, e, lanes, outs);
 }
 
 static int is_pointwise(const mct_conv *conv)
@@ -186,23 +168,38 @@ static int is_pointwise(const mct_conv *conv)
     return k->kh == 1 && k->kw == 1 && k->sh == 1 && k->sw == 1;
 }
 
-/* All channels of a block of weights w; perm: their input channels. */
-static void make_block(dx *d, const int8_t *w, uint32_t cols, const uint16_t *perm, uint32_t part)
+/* Errors of n pixels. */
+static void put(dx *d, uint32_t pixel, uint32_t n, const mct_acc4 *sum)
+{
+    uint32_t c = d->p->conv.x.c, i = pixel * c + d->c;
+    if (c % 4 == 0) {
+        mct_error_write_pixels(&d->end, i, sum, n);
+        return;
+    }
+    for (; n > 0; n--, sum++, i += c) {
+        const int32_t acc[MCT_LANES] = {sum->a0, sum->a1, sum->a2, sum->a3};
+        for (uint32_t j = 0; j < d->n; j++)
+            mct_error_write(&d->p->error, i + j, acc[j], d->end.mult, d->end.e_x, d->end.stats);
+    }
+}
+
+/* All pixels. */
+static void make_channels(dx *d)
 {
     const mct_conv *conv = &d->p->conv;
-    d->cols = cols;
-    for (uint32_t i = 0; i < cols; i += 4) {
-        d->w = w + i;
-        d->n = cols - i < 4 ? cols - i : 4;
-        d->perm = perm != NULL ? perm + i : NULL;
-        d->c = i;
-        for (d->o = 0; d->o < conv->y.c; d->o += part) {
-            d->outs = conv->y.c - d->o < part ? conv->y.c - d->o : part;
-            fill_lanes(d);
+    mct_acc4 tile[TILE], *sums = d->sums != NULL ? d->sums : tile;
+    uint32_t pixels = (uint32_t)conv->x.h * conv->x.w, most = d->sums != NULL ? pixels : TILE, n;
+    for (d->o = 0; d->o < conv->y.c; d->o += d->outs) {
+        d->outs = conv->y.c - d->o < d->part ? conv->y.c - d->o : d->part;
+        fill_lanes(d);
+        for (uint32_t at = 0; at < pixels; at += n) {
+            n = pixels - at < most ? pixels - at : most;
             if (is_pointwise(conv))
-                make_pointwise(d);
+                sum_pointwise(d, at, n, sums);
             else
-                make_any(d);
+                sum_any(d, at, n, sums);
+            if (d->o + d->outs == conv->y.c)
+                put(d, at, n, sums);
         }
     }
 }
@@ -223,18 +220,19 @@ int mct_conv2d_dx_dense_dsp(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e
                             mct_error_stats *stats)
 {
     const mct_conv *conv = &p->conv;
-    dx d = {.p = p, .e_y = e_y, .e_x = e_x, .stats = stats, .lanes = p->scratch.base};
-    uint32_t part = part_of(conv, p->scratch.bytes), frozen = conv->x.c - (uint32_t)conv->trained;
-    if (conv->groups != 1 || part == 0)
+    uint32_t mult = mct_error_multiplier(p->mant[0], p->exp[0], p->f, p->error.e_out, p->e_y);
+    dx d = {.p = p, .e_y = e_y, .lanes = p->scratch.base};
+    d.part = part_of(conv, p->scratch.bytes);
+    if (conv->groups != 1 || d.part == 0)
         return 0;
-    d.step = MCT_LANES_SIZE(conv->y.c);
-    d.sums = (mct_acc4 *)(void *)(d.lanes + MCT_LANES_SIZE(part));
-    for (uint32_t j = 0; j < 4; j++)
-        d.mult[j] = mct_error_multiplier(p->mant[0], p->exp[0], p->f, p->error.e_out, p->e_y);
-    make_block(&d, conv->w_trained, conv->trained, conv->perm, part);
-    make_block(&d, conv->w_frozen, frozen, conv->perm != NULL ? conv->perm + conv->trained : NULL,
-               part);
-    mct_range_into(&d.range, stats);
+    if (d.part < conv->y.c)
+        d.sums = (mct_acc4 *)(void *)(d.lanes + MCT_LANES_SIZE(d.part));
+    d.end = (mct_error_pixels){&p->error, e_x, stats, {0, 0}, mult, conv->x.c};
+    for (d.c = 0; d.c < conv->x.c; d.c += 4) {
+        d.n = conv->x.c - d.c < 4 ? conv->x.c - d.c : 4;
+        make_channels(&d);
+    }
+    mct_range_into(&d.end.range, stats);
     return 1;
 }
 

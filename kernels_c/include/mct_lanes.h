@@ -46,8 +46,9 @@ MCT_INLINE mct_acc4 mct_dot_quad(mct_acc4 acc, uint32_t w, const int16_t *v)
 }
 
 /*
- * acc += n quads of w times the lanes of v; returns what follows in w. The compiler's own code for
- * the loop spills registers; this has none to spare: 13 instructions for 16 products.
+ * acc += n quads of w times the lanes of v; returns what follows in w. The compiler's own code
+ * for the loop spills registers; this has none to spare: 13 instructions, 52 bytes, for 16
+ * products. The first round jumps over the quads (26 halfwords each) that it has none of.
  */
 MCT_INLINE const int8_t *mct_dot_quads(mct_acc4 *acc, const int8_t *w, const int16_t *v, uint32_t n)
 {
@@ -55,29 +56,27 @@ MCT_INLINE const int8_t *mct_dot_quads(mct_acc4 *acc, const int8_t *w, const int
     mct_acc4 a = *acc;
     uint32_t even, odd;
 #define QUAD                                                                                       \
-    "ldr %[odd], [%[w]], #4\n\t"                                                                   \
-    "ldmia %[v]!, {r3, r4, r5, r6}\n\t"                                                            \
+    "ldr.w %[odd], [%[w]], #4\n\t"                                                                 \
+    "ldmia.w %[v]!, {r3, r4, r5, r6}\n\t"                                                          \
     "sxtb16 %[even], %[odd]\n\t"                                                                   \
     "sxtb16 %[odd], %[odd], ror #8\n\t"                                                            \
     "smlad %[a0], r3, %[even], %[a0]\n\t"                                                          \
     "smlad %[a1], r5, %[even], %[a1]\n\t"                                                          \
     "smlad %[a0], r4, %[odd], %[a0]\n\t"                                                           \
     "smlad %[a1], r6, %[odd], %[a1]\n\t"                                                           \
-    "ldmia %[v]!, {r3, r4, r5, r6}\n\t"                                                            \
+    "ldmia.w %[v]!, {r3, r4, r5, r6}\n\t"                                                          \
     "smlad %[a2], r3, %[even], %[a2]\n\t"                                                          \
     "smlad %[a3], r5, %[even], %[a3]\n\t"                                                          \
     "smlad %[a2], r4, %[odd], %[a2]\n\t"                                                           \
     "smlad %[a3], r6, %[odd], %[a3]\n\t"
-    __asm volatile("subs %[n], #4\n\t"
-                   "blo 2f\n"
+    __asm volatile("and %[odd], %[n], #3\n\t"
+                   "tbb [pc, %[odd]]\n\t"
+                   ".byte 2, 84, 58, 32\n\t"
+                   "cmp.w %[n], #0\n\t"
+                   "beq.w 2f\n"
                    "1:\n\t" QUAD QUAD QUAD QUAD "subs %[n], #4\n\t"
-                   "bhs 1b\n"
-                   "2:\n\t"
-                   "adds %[n], #4\n\t"
-                   "beq 4f\n"
-                   "3:\n\t" QUAD "subs %[n], #1\n\t"
-                   "bne 3b\n"
-                   "4:"
+                   "bhi 1b\n"
+                   "2:"
                    : [a0] "+r"(a.a0), [a1] "+r"(a.a1), [a2] "+r"(a.a2), [a3] "+r"(a.a3),
                      [w] "+r"(w), [v] "+r"(v), [n] "+r"(n), [even] "=&r"(even), [odd] "=&r"(odd)
                    :
@@ -165,10 +164,10 @@ MCT_INLINE uint32_t mct_opaque(uint32_t x)
 MCT_INLINE void mct_put4(mct_acc4 a, int8_t *y, uint32_t step)
 {
     step = mct_opaque(step);
-    y[0] = (int8_t)mct_sat8(a.a0);
-    y[step] = (int8_t)mct_sat8(a.a1);
-    y[2 * step] = (int8_t)mct_sat8(a.a2);
     y[3 * step] = (int8_t)mct_sat8(a.a3);
+    y[2 * step] = (int8_t)mct_sat8(a.a2);
+    y[step] = (int8_t)mct_sat8(a.a1);
+    y[0] = (int8_t)mct_sat8(a.a0);
 }
 
 /* The same; returns bits, with the top bit of byte j set where a_j is an int8. */
@@ -180,10 +179,10 @@ MCT_INLINE uint32_t mct_put4_noted(mct_acc4 a, int8_t *y, uint32_t step, uint32_
     MCT_SAT8_NOTE(s1, a.a1, bits, 0x8000u);
     MCT_SAT8_NOTE(s2, a.a2, bits, 0x800000u);
     MCT_SAT8_NOTE(s3, a.a3, bits, 0x80000000u);
-    y[0] = (int8_t)s0;
-    y[step] = (int8_t)s1;
-    y[2 * step] = (int8_t)s2;
     y[3 * step] = (int8_t)s3;
+    y[2 * step] = (int8_t)s2;
+    y[step] = (int8_t)s1;
+    y[0] = (int8_t)s0;
     return bits;
 }
 

@@ -130,9 +130,19 @@ def weights_of(shape: Conv, case: Case) -> Array:
     return w
 
 
-def forward(shape: Conv, lo: int = -128, hi: int = 127, rails: str = "", mask: bool = True) -> Case:
-    """conv2d; `rails` "high" or "low": inputs and weights at their rails (T11)."""
-    case = Case("conv2d", (shape, lo, hi, rails, mask), shape.params | {"lo": lo, "hi": hi})
+def forward(
+    shape: Conv,
+    lo: int = -128,
+    hi: int = 127,
+    rails: str = "",
+    mask: bool = True,
+    shifted: bool = True,
+) -> Case:
+    """conv2d; `rails` "high" or "low": inputs and weights at their rails (T11); shifted: a channel
+    has a multiplier above 1/2, which is rare in real networks.
+    """
+    key = (shape, lo, hi, rails, mask, shifted)
+    case = Case("conv2d", key, shape.params | {"lo": lo, "hi": hi})
     x, w = case.int8(*shape.x), weights_of(shape, case)
     if rails:
         x = np.full(shape.x, 127 if rails == "high" else -128, np.int8)
@@ -143,7 +153,7 @@ def forward(shape: Conv, lo: int = -128, hi: int = 127, rails: str = "", mask: b
     spread = 60 * 40 * np.sqrt(fan_in)
     m = case.rng.uniform(0.2, 3, shape.c_out) * 50 / spread
     m[case.rng.random(shape.c_out) < 0.1] = 2.0**-20  # degenerate: M below 2^15
-    if shape.c_out > 2:
+    if shape.c_out > 2 and shifted:
         m[2] = 1.7  # needs a shift
     mult, shift = arith.multiplier(m)
     bound = arith.bias_bound(shift, arith.reach(np.abs(w.astype(np.int64)).sum(axis=(1, 2)), 0))

@@ -59,6 +59,7 @@ DEPTHWISE = (
 CASES = [
     *(forward(s) for s in (*DENSE, *DEPTHWISE)),
     *(forward(s, mask=False) for s in (*DENSE, *DEPTHWISE)),
+    *(forward(s, mask=m, shifted=False) for s in DENSE for m in (True, False)),
     *(forward(s, -100, 90, mask=m) for s in (*DENSE[::3], *DEPTHWISE[::5]) for m in (True, False)),
     *(forward(s, rails=r) for s in (*DENSE[::3], *DEPTHWISE[::4]) for r in ("high", "low")),
     *(dx(s) for s in (*DENSE, *DEPTHWISE)),

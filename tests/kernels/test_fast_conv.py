@@ -74,7 +74,9 @@ def test_any_shape(
     b: int,
     share: float,
 ) -> None:
-    for case in (conv.forward(shape, min(a, b), max(a, b)), conv.dx(shape), conv.dw(shape, 4)):
+    plain = conv.forward(shape, shifted=a > 0, mask=b > 0)
+    clamped = conv.forward(shape, min(a, b), max(a, b))
+    for case in (plain, clamped, conv.dx(shape), conv.dw(shape, 4)):
         nbytes = int(share * fast.wanted(case)) // 4 * 4
         fast.check_fast(case, kernel_module, fast_module, nbytes)
 

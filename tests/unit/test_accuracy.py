@@ -16,6 +16,7 @@ from mcutrain.accuracy.grid import (
     MOST_CANDIDATES,
     PROBE,
     SEARCH,
+    SEARCH_SEEDS,
     SHADOW,
     TEST,
     Row,
@@ -23,6 +24,7 @@ from mcutrain.accuracy.grid import (
     all_rows,
     chosen_rate,
     expected,
+    extra_rows,
     searches,
     wanted,
 )
@@ -31,10 +33,15 @@ from mcutrain.accuracy.table import auto_difference, cell_of, difference, markdo
 from mcutrain.errors import InputError
 
 ROW = Row("flowers5", "49kb", INT8)
+RUNS = CANDIDATES * SEARCH_SEEDS  # of its search
 
 
 def _result(accuracy: float, loss: float = 1.0) -> dict[str, float | bool]:
     return {"accuracy": accuracy, "loss": loss, "seconds": 1.0, "steps": 1, "diverged": False}
+
+
+def _rates(runs: list[Settings]) -> list[float]:
+    return list(dict.fromkeys(s.rate for s in runs))
 
 
 def _with(results: dict, runs: list[Settings], peak: float) -> dict:
@@ -45,16 +52,30 @@ def _with(results: dict, runs: list[Settings], peak: float) -> dict:
 
 def test_rates_are_compared_before_anything_else_runs() -> None:
     first = wanted(ROW, 3, {})
-    assert len({s.rate for s in first}) == len(first) == CANDIDATES
-    assert {(s.part, s.seed) for s in first} == {(SEARCH, 0)}
+    assert len({s.rate for s in first}) == CANDIDATES
+    assert len(first) == RUNS
+    assert {(s.part, s.seed) for s in first} == {(SEARCH, seed) for seed in range(SEARCH_SEEDS)}
     assert chosen_rate(ROW, {}) is None
-    results = _with({}, first, first[2].rate)
-    assert chosen_rate(ROW, results) == first[2].rate
-    finals = wanted(ROW, 3, results)[CANDIDATES:]
-    assert [(s.part, s.seed, s.rate) for s in finals] == [
-        (TEST, seed, first[2].rate) for seed in range(3)
-    ]
-    assert expected(ROW, 3, {}) == expected(ROW, 3, results) == CANDIDATES + 3
+    peak = _rates(first)[2]
+    results = _with({}, first, peak)
+    assert chosen_rate(ROW, results) == peak
+    finals = wanted(ROW, 3, results)[RUNS:]
+    assert [(s.part, s.seed, s.rate) for s in finals] == [(TEST, seed, peak) for seed in range(3)]
+    assert expected(ROW, 3, {}) == expected(ROW, 3, results) == RUNS + 3
+
+
+def test_a_candidate_counts_by_the_mean_of_its_seeds() -> None:
+    runs = searches(ROW, {})
+    results = _with({}, runs, _rates(runs)[2])
+    assert chosen_rate(ROW, {k: r for k, r in results.items() if k != runs[-1].key}) is None
+    lucky = next(s for s in runs if s.rate == _rates(runs)[1])
+    assert chosen_rate(ROW, results | {lucky.key: _result(0.91)}) == _rates(runs)[2]
+    assert chosen_rate(ROW, results | {lucky.key: _result(0.99)}) == _rates(runs)[1]
+
+
+def test_rows_that_are_run_once_search_with_one_seed() -> None:
+    for row in extra_rows():
+        assert {s.seed for s in searches(row, {})} == {0}
 
 
 @pytest.mark.parametrize("end", [0, -1])
@@ -65,7 +86,7 @@ def test_the_range_of_rates_grows_while_the_best_is_at_its_end(end: int) -> None
     for _ in range(MOST_CANDIDATES):
         results = _with(results, searches(ROW, results), peak)
     assert chosen_rate(ROW, results) == peak
-    rates = [s.rate for s in searches(ROW, results)]
+    rates = _rates(searches(ROW, results))
     assert len(rates) == CANDIDATES + 3  # two steps on to the peak, and one beyond it
     assert rates == sorted(rates)
 
@@ -74,19 +95,20 @@ def test_the_search_ends_though_the_best_is_always_at_the_end() -> None:
     results: dict = {}
     for _ in range(2 * MOST_CANDIDATES):
         results = _with(results, searches(ROW, results), 1e9)
-    assert len(searches(ROW, results)) == MOST_CANDIDATES
+    assert len(_rates(searches(ROW, results))) == MOST_CANDIDATES
     assert chosen_rate(ROW, results) == searches(ROW, results)[-1].rate
 
 
 def test_a_single_lucky_rate_does_not_win() -> None:
     """Accuracies are averaged with their neighbours'."""
     runs = searches(ROW, {})
-    scores = (0.80, 0.85, 0.86, 0.85, 0.87)
-    results = {s.key: _result(a) for s, a in zip(runs, scores, strict=True)}
+    rates = _rates(runs)
+    scores = dict(zip(rates, (0.80, 0.85, 0.86, 0.85, 0.87), strict=True))
+    results = {s.key: _result(scores[s.rate]) for s in runs}
     assert chosen_rate(ROW, results) is None  # (0.85 + 3 * 0.87) / 4: one more beyond the end
-    more = wanted(ROW, 1, results)[CANDIDATES]
-    assert more.rate == 2 * runs[-1].rate
-    assert chosen_rate(ROW, results | {more.key: _result(0.81)}) == runs[3].rate
+    more = wanted(ROW, 1, results)[RUNS:]
+    assert {s.rate for s in more} == {2 * rates[-1]}
+    assert chosen_rate(ROW, results | {s.key: _result(0.81) for s in more}) == rates[3]
 
 
 def test_both_trainers_are_compared_on_the_same_terms() -> None:
@@ -132,8 +154,8 @@ def _finished(accuracies: dict[Row, list[float]]) -> dict:
     results: dict = {}
     for row, values in accuracies.items():
         runs = searches(row, {})
-        results = _with(results, runs, runs[2].rate)
-        finals = wanted(row, len(values), results)[CANDIDATES:]
+        results = _with(results, runs, _rates(runs)[2])
+        finals = wanted(row, len(values), results)[len(runs) :]
         results |= {s.key: _result(a / 100) for s, a in zip(finals, values, strict=True)}
     return results
 

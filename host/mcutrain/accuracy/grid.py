@@ -12,6 +12,7 @@ INT8, SHADOW, PROBE = "int8", "shadow", "probe"
 SEARCH, TEST = "search", "test"  # what a run is for
 SAMPLES = 256  # rates are given for so many samples, as in the publication
 CANDIDATES = 5
+SEARCH_SEEDS = 2  # runs of a candidate; 1 in rows that are run once
 MOST_CANDIDATES = 8  # where the best one is at an end of the range
 GENERATION = 1  # raise it where a change of the code changes results: old ones are left out then
 NETWORK = "mcunet-5fps.pkl"
@@ -159,24 +160,32 @@ def searches(row: Row, results: Results) -> list[Settings]:
             rates.append(best * 2)
         else:
             break
-    return [_search(row, rate) for rate in rates]
+    return [run for rate in rates for run in _candidate(row, rate)]
 
 
 def chosen_rate(row: Row, results: Results) -> float | None:
     """The best of the candidates; None until all of them have run."""
-    return _best(row, [s.rate for s in searches(row, results)], results)
+    return _best(row, list(dict.fromkeys(s.rate for s in searches(row, results))), results)
 
 
 def final(row: Row, rate: float, seed: int) -> Settings:
     """The run of a row that goes into the table."""
-    return replace(_search(row, rate), part=TEST, epochs=DATA[row.data].epochs, seed=seed)
+    return replace(_search(row, rate, seed), part=TEST, epochs=DATA[row.data].epochs)
 
 
-def _search(row: Row, rate: float) -> Settings:
+def _search(row: Row, rate: float, seed: int) -> Settings:
     source = DATA[row.data]
-    main = row.scheme.removeprefix(AUTO) in SCHEMES
-    epochs = source.epochs if main else source.epochs // 2  # extras take longer
-    return Settings(row, SEARCH, rate, _HEAD_FACTOR, epochs, source.views, 0)
+    epochs = source.epochs if _is_main(row) else source.epochs // 2  # extras take longer
+    return Settings(row, SEARCH, rate, _HEAD_FACTOR, epochs, source.views, seed)
+
+
+def _candidate(row: Row, rate: float) -> list[Settings]:
+    seeds = SEARCH_SEEDS if _is_main(row) and row.bits == 8 and row.scaled else 1
+    return [_search(row, rate, seed) for seed in range(seeds)]
+
+
+def _is_main(row: Row) -> bool:
+    return row.scheme.removeprefix(AUTO) in SCHEMES
 
 
 def _best(row: Row, rates: list[float], results: Results) -> float | None:
@@ -184,10 +193,13 @@ def _best(row: Row, rates: list[float], results: Results) -> float | None:
 
     Some hundred samples tell neighbours apart by chance only; an end stands for what is beyond it.
     """
-    found = [results.get(_search(row, rate).key) for rate in rates]
-    scores = [float(result["accuracy"]) for result in found if result is not None]
-    if len(scores) < len(rates):
-        return None
+    scores = []
+    for rate in rates:
+        found = [results.get(run.key) for run in _candidate(row, rate)]
+        accuracies = [float(result["accuracy"]) for result in found if result is not None]
+        if len(accuracies) < len(found):
+            return None
+        scores.append(sum(accuracies) / len(accuracies))
     before, after = [scores[0], *scores[:-1]], [*scores[1:], scores[-1]]
     smooth = [a + 2 * b + c for a, b, c in zip(before, scores, after, strict=True)]
     return rates[smooth.index(max(smooth))]
@@ -204,5 +216,5 @@ def wanted(row: Row, seeds: int, results: Results) -> list[Settings]:
 
 def expected(row: Row, seeds: int, results: Results) -> int:
     """How many runs a row will have, as far as can be said."""
-    least = 1 if row.trainer == PROBE else CANDIDATES + seeds
+    least = 1 if row.trainer == PROBE else len(searches(row, {})) + seeds
     return max(least, len(wanted(row, seeds, results)))

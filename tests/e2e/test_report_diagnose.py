@@ -15,11 +15,14 @@ from mcutrain.errors import InputError
 from mcutrain.image.program import program_of
 from mcutrain.image.unpack import unpack
 from mcutrain.ir.graph import Graph
+from mcutrain.ir.program import STATE
 from mcutrain.ir.reference.machine import Machine
 from mcutrain.ir.serialize import load, save
+from mcutrain.passes.lift import lift
 from mcutrain.plan.scheme import resolve_scheme
 from mcutrain.report.diagnosis import LARGEST, SMALLEST, VARIANTS, diagnose, sizes
 from mcutrain.report.log import IMAGE, LOG, RUN, Run
+from mcutrain.shadow import ShadowNetwork
 from mcutrain.trainer import Schedule, visits
 
 STEPS = 12
@@ -98,9 +101,27 @@ class _Reference:
             weight += both[: len(weight)] / 16
         return weight
 
-    def step(self, number: int) -> None:
+    def shadow_squares(self, number: int) -> dict[str, float]:
+        """Takes a step; squared norms of the fp32 gradients at the weights before it, real."""
+        memory = self.machine.memory
+        names = [n for n, v in self.program.values.items() if v.space == STATE]
+        state = {n: memory.array(n).copy() for n in names if not n.endswith("frac")}
         index, _ = next(self.order)
         self.machine.train(self.x[index].tobytes(), int(self.y[index]), self.schedule.at(number))
+        shadow = ShadowNetwork(lift(self.graph, self.plan, state), self.plan)
+        maps = {n: memory.array(n).reshape(self.graph.tensors[n].shape) for n in shadow.boundary}
+        shadow.step(maps, int(self.y[index]), 0.0, 0.0)
+        found = {}
+        for name, layer in shadow.layers.items():
+            # Real gradients are integer ones over the scale, the root of 1 / scaling.
+            if layer.trains_bias:
+                squares = np.square(layer.bias_gradient) * layer.bias_scaling
+                found[f"{name} biases"] = squares.sum()
+            if layer.weight is not None:
+                squares = np.square(layer.weight_gradient).sum((2, 3)).reshape(-1)
+                chosen = list(self.plan.weights[name]) if name == "dw" else slice(None)
+                found[f"{name} weights"] = (squares * layer.weight_scaling[chosen]).sum()
+        return found
 
 
 @pytest.mark.parametrize("name", ["parts", "nibbles", "whole"])
@@ -121,12 +142,12 @@ def test_what_is_seen_is_what_the_reference_computes(work: Path, name: str) -> N
             )
             for layer in layers
         }
-        reference.step(number)
+        fp32 = reference.shadow_squares(number)
         moved = [np.abs(reference.master(layer) - before[layer]) for layer in weights]
         assert np.allclose(found.updates[number], sizes(np.concatenate(moved)))
         _check_errors(found, number, reference)
         for key, values in state.items():
-            squares.setdefault(key, []).append(_squares(reference, key, values))
+            squares.setdefault(key, []).append(_squares(reference, key, values, fp32))
     assert found.updates[:, 1:].sum() > 0
     assert {n.name for n in found.norms} == set(squares)
     for norms in found.norms:
@@ -144,8 +165,12 @@ def _check_errors(found: Any, number: int, reference: _Reference) -> None:
         assert found.exponents[number, column] == exponents[wanted[f"{name}.error"]]
 
 
-def _squares(reference: _Reference, key: str, values: np.ndarray) -> np.ndarray:
-    """(variants, 2) from the reference's gradients: dE/d(accumulator) times x for weights."""
+def _squares(
+    reference: _Reference, key: str, values: np.ndarray, fp32: dict[str, float]
+) -> np.ndarray:
+    """(variants, 2) from the gradients of the shadow trainer and of the reference:
+    dE/d(accumulator) times x for weights.
+    """
     layer, _, kind = key.rpartition(" ")
     node, graph = reference.graph.node(layer), reference.graph
     q = graph.tensors[node.inputs[0]].q
@@ -163,11 +188,48 @@ def _squares(reference: _Reference, key: str, values: np.ndarray) -> np.ndarray:
         weight = np.square(values.reshape(len(lsb), -1)).sum(1)
         square = np.square(real).sum(1)
     pairs = [
-        ((weight * lsb**2).sum(), square.sum()),
+        ((weight * lsb**2).sum(), fp32[key]),
         (weight.sum(), (square * lsb**2).sum()),
         (weight.sum(), (square / lsb**2).sum()),
     ]
     return np.array(pairs)
+
+
+@pytest.mark.parametrize("name", ["parts", "nibbles", "whole"])
+def test_int8_is_like_fp32_with_quantization_aware_scaling_only(work: Path, name: str) -> None:
+    """Were gradients the same, the ratios would differ by how far a layer's scales differ from
+    each other, and without the scaling by their squares. int8 gradients are within a tenth.
+    """
+    found = diagnose(Run.load(work / name))
+    assert found is not None
+    graph = load(work / "net.net.npz")
+    for norms in found.norms:
+        layer, _, kind = norms.name.rpartition(" ")
+        node = graph.node(layer)
+        q = graph.tensors[node.inputs[0]].q
+        assert q is not None
+        lsb = node.params["w_scale"] * (q.scale if kind == "biases" else 1.0)
+        spread = 1.1 * lsb.max() / lsb.min()
+        assert 1 / spread < norms.ratios["scaled"] / norms.ratios["fp32"] < spread, norms
+        without = norms.ratios["int8"] / norms.ratios["fp32"]
+        assert 1 / (spread * lsb.max()) ** 2 < without < (spread / lsb.min()) ** 2, norms
+        assert without > 1000 * spread
+
+
+def test_a_network_that_fp32_training_does_not_know_has_no_such_line(tmp_path: Path) -> None:
+    b = NetworkBuilder((6, 6, 2), 1, "pooled")
+    x = b.pool("maxpool", "largest", b.conv("first", "x", 4, 3, 1, 1), 2, 2)
+    graph = b.head(b.conv("second", x, 4), 3)
+    save(graph, tmp_path / "n.net.npz")
+    x = np.random.default_rng(0).normal(0, 1, (6, 6, 6, 2)).astype(np.float32)
+    np.savez(tmp_path / "d.npz", x=x, y=np.arange(6) % 3)
+    _call("pack", tmp_path / "n.net.npz", "--scheme", "full", "-o", tmp_path / "i.mcti")
+    words = ("train", tmp_path / "i.mcti", "--data", f"npz:{tmp_path}/d.npz")
+    _call(*words, "--out", tmp_path / "run")
+    found = diagnose(Run.load(tmp_path / "run"))
+    assert found is not None
+    assert [list(n.ratios) for n in found.norms] == [["int8", "scaled"]] * 4
+    _call("report", tmp_path / "run", "--diagnose", "-o", tmp_path / "r.html")
 
 
 def test_sizes_by_hand() -> None:

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from tests.networks import NetworkBuilder, residual_network
 
 from mcutrain.compile import compile_program
-from mcutrain.errors import InputError
+from mcutrain.errors import InputError, UnsupportedError
 from mcutrain.ir.graph import Array, Graph
-from mcutrain.ir.program import STATE, CompiledProgram
+from mcutrain.ir.program import CONST, STATE, CompiledProgram
 from mcutrain.ir.reference.machine import Machine
 from mcutrain.ir.verify import verify
 from mcutrain.passes.lift import lift
+from mcutrain.passes.network import network_of
+from mcutrain.passes.whole import whole
 from mcutrain.plan import Plan
 from mcutrain.plan.plan import input_channels
 from mcutrain.plan.scheme import resolve_scheme, trainable_layers
@@ -50,10 +52,7 @@ def grouped_network() -> Graph:
 GRAPHS = {g.name: g for g in (residual_network(8, 4), grouped_network())}
 
 
-@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
-@given(st.data())
-def test_lowering_what_was_lifted_gives_the_state(data: st.DataObject) -> None:
-    graph = GRAPHS[data.draw(st.sampled_from(sorted(GRAPHS)))]
+def draw_plan(data: st.DataObject, graph: Graph) -> Plan:
     layers = {n.name: n for n in trainable_layers(graph)}
     weights = {}
     for name in data.draw(st.sets(st.sampled_from(sorted(layers)))):
@@ -65,12 +64,13 @@ def test_lowering_what_was_lifted_gives_the_state(data: st.DataObject) -> None:
         )
         weights[name] = tuple(sorted(picked))
     biases = data.draw(st.sets(st.sampled_from(sorted(layers))))
-    plan = Plan(
-        tuple(biases), weights, data.draw(st.booleans()), data.draw(st.sampled_from([0, 8]))
-    )
-    compiled = compile_program(graph, plan)
+    bits = data.draw(st.sampled_from([0, 8]))
+    return Plan(tuple(biases), weights, data.draw(st.booleans()), bits)
+
+
+def draw_state(data: st.DataObject, compiled: CompiledProgram) -> dict[str, Array]:
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
-    trained = {}
+    trained: dict[str, Array] = {}
     for name, value in state_of(compiled).items():
         if value.dtype == np.int8:
             trained[name] = rng.integers(-127, 128, value.shape).astype(np.int8)
@@ -78,8 +78,55 @@ def test_lowering_what_was_lifted_gives_the_state(data: st.DataObject) -> None:
             trained[name] = rng.integers(-(2**20), 2**20, value.shape).astype(np.int32)
         else:
             trained[name] = rng.normal(size=value.shape).astype(np.float32)
+    return trained
+
+
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(st.data())
+def test_lowering_what_was_lifted_gives_the_state(data: st.DataObject) -> None:
+    graph = GRAPHS[data.draw(st.sampled_from(sorted(GRAPHS)))]
+    plan = draw_plan(data, graph)
+    trained = draw_state(data, compile_program(graph, plan))
     lifted = verify(lift(graph, plan, trained))
     assert_same(state_of(compile_program(lifted, plan)), trained)
+
+
+@settings(max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate])
+@given(st.data())
+def test_the_network_of_a_program_lowers_to_it(data: st.DataObject) -> None:
+    """Without the network that it was compiled from, with whatever its state is now."""
+    graph = GRAPHS[data.draw(st.sampled_from(sorted(GRAPHS)))]
+    plan = draw_plan(data, graph)
+    compiled = compile_program(graph, plan)
+    trained = draw_state(data, compiled)
+    values = compiled.program.values
+
+    def read(name: str) -> Array:
+        found = trained.get(name, values[name].data)
+        assert found is not None
+        return found
+
+    again = compile_program(verify(network_of(whole(compiled.program), read)), plan)
+    assert_same(state_of(again), trained)
+    tables = (".mult", ".shift", ".perm", ".chan", ".weight")
+    for name, value in values.items():
+        if value.space == CONST and name.endswith(tables):
+            assert again.program.values[name].data.tobytes() == value.data.tobytes(), name
+    lifted = compile_program(lift(graph, plan, trained), plan)
+    sample = np.random.default_rng(0).integers(-128, 128, 400).astype(np.int8).tobytes()
+    sample = sample[: values[graph.inputs[0]].count]
+    logits = [Machine(c.program).forward(sample) for c in (lifted, again)]
+    np.testing.assert_array_equal(*logits)
+
+
+def test_a_program_with_other_operators_is_not_taken_back() -> None:
+    b = NetworkBuilder((6, 6, 2), 1, "pooled")
+    x = b.pool("maxpool", "largest", b.conv("conv", "x", 4, 3, 1, 1), 2, 2)
+    graph = b.head(x, 3)
+    program = whole(compile_program(graph, resolve_scheme(graph, "head")).program)
+    with pytest.raises(UnsupportedError) as caught:
+        network_of(program, lambda name: np.asarray(program.values[name].data))
+    assert caught.value.where == "largest"
 
 
 def test_a_trained_network_computes_what_the_device_computed() -> None:

@@ -6,7 +6,7 @@ here on the host engine, which shows every tensor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -23,6 +23,7 @@ from mcutrain.engine.gradients import Gradients, is_depthwise
 from mcutrain.errors import InputError
 from mcutrain.image.program import program_of
 from mcutrain.ir.program import Instr
+from mcutrain.report.exact import ExactGradients
 from mcutrain.report.log import Run
 from mcutrain.trainer import PrefixCache, Schedule, visits
 
@@ -32,7 +33,7 @@ Progress = Callable[[int, int], None]
 OBSERVED = 200  # steps of a run that are looked at
 SMALLEST = -8  # exponent of the smallest step of a weight, 2^-8 LSB
 LARGEST = 1  # updates of 2 LSB and more are counted together
-VARIANTS = ("real", "int8", "scaled")  # see `Norms`
+VARIANTS = ("fp32", "int8", "scaled")  # see `Norms`
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +42,9 @@ class Norms:
 
     Attributes:
         name: layer and kind.
-        ratios: in real units, which is what training in fp32 sees; in integers, each by its own
-            gradient; and with gradients as quantization-aware scaling makes them.
+        ratios: of training in fp32, at the same weights on the same samples (absent where that
+            does not know an operator of the network); in integers, each by its own gradient; and
+            with gradients as quantization-aware scaling makes them.
     """
 
     name: str
@@ -97,7 +99,7 @@ def diagnose(run: Run, note: Progress | None = None) -> Diagnosis | None:
         rate, prefix, label = schedule.at(step), cache(index, view), int(data.y[index])
         arguments = (prefix, label, rate, rate * schedule.head_factor, learnt)
         if step in observed:
-            with watch.step(step):
+            with watch.step(step, prefix, label):
                 result = engine.train(*arguments)
         else:
             result = engine.train(*arguments)
@@ -126,6 +128,9 @@ class _Watch:
         self._weights = [i for i in self._updates if i.op == "conv2d_dw"]
         made = [base(n).name for i in self._program.instrs for n in i.operands.values()]
         errors = {n: values[n].error for n in made if values[n].error is not None}
+        exact = ExactGradients(engine)
+        self._exact = exact if self.trains and exact.known else None
+        self._fp32: dict[str, Floats] = {}
         # By name, with their numbers; the backward pass makes the last layer's first.
         self._errors: dict[str, Any] = dict(reversed(errors.items()))
         self._squares: dict[str, list[Floats]] = {}
@@ -139,9 +144,11 @@ class _Watch:
         return bool(self._updates)
 
     @contextmanager
-    def step(self, number: int) -> Iterator[None]:
-        """Look at the step that is taken in this context."""
+    def step(self, number: int, sample: bytes, label: int) -> Iterator[None]:
+        """Look at the step that is taken in this context, on that sample."""
         before = self._masters()
+        if self._exact is not None:
+            self._fp32 = self._exact.squares(sample, label)
         self._rails.clear()  # a sample that is learnt already makes no errors
         trained = {i.operands[s] for i in self._updates for s in ("w", "bias") if s in i.operands}
         self._start = {name: self._engine.tensor(name).astype(np.float64) for name in trained}
@@ -154,9 +161,9 @@ class _Watch:
         instr = self._program.instrs[index]
         if event is HookEvent.BEFORE and instr.op in ("conv2d_dw", "conv2d_db"):
             weights = instr.op == "conv2d_dw"
-            squares = self._weight_squares(instr) if weights else self._bias_squares(instr)
-            kind = "weights" if weights else "biases"
-            self._squares.setdefault(f"{instr.layer} {kind}", []).append(squares)
+            name = f"{instr.layer} {'weights' if weights else 'biases'}"
+            found = self._weight_squares(instr) if weights else self._bias_squares(instr)
+            self._squares.setdefault(name, []).append(_squares(*found, self._fp32.get(name)))
         if event is HookEvent.DONE:
             for name, content in self._engine.written(index).items():
                 base = self._program.base(name).name
@@ -190,7 +197,8 @@ class _Watch:
         """All that was seen."""
         layers = list(dict.fromkeys(instr.layer for instr in self._program.instrs))
         names = sorted(self._squares, key=lambda n: (layers.index(n.rpartition(" ")[0]), n))
-        norms = tuple(_ratios(name, np.mean(self._squares[name], axis=0)) for name in names)
+        shown = VARIANTS if self._exact is not None else VARIANTS[1:]
+        norms = tuple(_ratios(n, np.mean(self._squares[n], axis=0), shown) for n in names)
         steps, exponents, rails, updates = (list(c) for c in zip(*self._seen, strict=True))
         return Diagnosis(
             np.array(steps, np.int64),
@@ -205,12 +213,12 @@ class _Watch:
         mant, exp = (self._engine.tensor(instr.operands[s]).reshape(-1) for s in ("mant", "exp"))
         return np.asarray(np.ldexp(mant.astype(np.float64), -exp.astype(np.int64)))
 
-    def _bias_squares(self, instr: Instr) -> Floats:
+    def _bias_squares(self, instr: Instr) -> tuple[Floats, Floats, Floats]:
         bias = self._start[instr.operands["bias"]].reshape(-1)
         scale = _inverse(self._constants(instr))  # s_x * s_w
-        return _squares(bias**2, self._read.bias(instr) ** 2, scale)
+        return bias**2, self._read.bias(instr) ** 2, scale
 
-    def _weight_squares(self, instr: Instr) -> Floats:
+    def _weight_squares(self, instr: Instr) -> tuple[Floats, Floats, Floats]:
         gradient = self._read.weight(instr)
         x, w = (self._program.values[instr.operands[slot]] for slot in ("x", "w"))
         depthwise = is_depthwise(instr, gradient.shape[2], w)
@@ -220,28 +228,32 @@ class _Watch:
         if "chan" in instr.operands:
             scale = scale[self._engine.tensor(instr.operands["chan"]).reshape(-1)]
         weight = self._start[w.name].reshape(len(scale), -1)
-        return _squares(
-            np.square(weight).sum(1), np.square(by_group).sum((0, 3)).T.reshape(-1), scale
-        )
+        gradient = np.square(by_group).sum((0, 3)).T.reshape(-1)
+        return np.square(weight).sum(1), gradient, scale
 
 
-def _squares(weight: Floats, gradient: Floats, scale: Floats) -> Floats:
+def _squares(weight: Floats, gradient: Floats, scale: Floats, exact: Floats | None) -> Floats:
     """Squared norms of weights and gradients, (variants, 2), from those of each output channel.
 
-    `scale` is what one LSB is worth, 0 for channels that do not train; gradients are real.
+    `scale` is what one LSB is worth, 0 for channels that do not train; gradients are real, but
+    the exact ones those of integer weights.
     """
     live = scale > 0
     weight, gradient, square = weight[live], gradient[live], scale[live] ** 2
-    real = ((weight * square).sum(), gradient.sum())
-    plain = (weight.sum(), (gradient * square).sum())
-    scaled = (weight.sum(), (gradient / square).sum())
-    return np.array([real, plain, scaled])
+    in_fp32 = 0.0 if exact is None else (exact[live] / square).sum()
+    return np.array(
+        [
+            ((weight * square).sum(), in_fp32),
+            (weight.sum(), (gradient * square).sum()),
+            (weight.sum(), (gradient / square).sum()),
+        ]
+    )
 
 
-def _ratios(name: str, squares: Floats) -> Norms:
+def _ratios(name: str, squares: Floats, variants: Sequence[str]) -> Norms:
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.sqrt(squares[:, 0] / squares[:, 1])
-    return Norms(name, dict(zip(VARIANTS, ratios.tolist(), strict=True)))
+        ratios = dict(zip(VARIANTS, np.sqrt(squares[:, 0] / squares[:, 1]).tolist(), strict=True))
+    return Norms(name, {variant: ratios[variant] for variant in variants})
 
 
 def sizes(moved: Floats) -> Floats:

@@ -12,7 +12,7 @@ from mcutrain.report.plots import BLUE, INK, ORANGE, Canvas
 _LABELS = dict(
     zip(
         VARIANTS,
-        ("fp32 (real units)", "int8", "int8, quantization-aware scaling"),
+        ("fp32", "int8", "int8, quantization-aware scaling"),
         strict=True,
     )
 )
@@ -34,9 +34,9 @@ def _ratios(found: Diagnosis) -> str:
     canvas = Canvas(9.6, 3.6)
     axes = canvas.axes
     places = np.arange(len(found.norms))
-    for variant in VARIANTS:
+    for variant in found.norms[0].ratios:
         values = [n.ratios[variant] for n in found.norms]
-        style = "--" if variant == "real" else "-"
+        style = "--" if variant == "fp32" else "-"
         axes.plot(places, values, style, color=_COLORS[variant], label=_LABELS[variant], marker=".")
     axes.set_yscale("log")
     axes.set_ylabel("||W|| / ||G||")

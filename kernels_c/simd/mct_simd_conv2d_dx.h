@@ -103,7 +103,7 @@ static int mct_conv2d_dx_dense(const mct_conv2d_dx *p, const int8_t *e_y, int8_t
                                mct_error_stats *stats)
 {
     const mct_conv *conv = &p->conv;
-    uint32_t c = conv->x.c, pixels = (uint32_t)conv->x.w * conv->x.h, n;
+    uint32_t c = conv->x.c, pixels = (uint32_t)conv->x.w * conv->x.h, n, span;
     uint32_t mult = mct_error_multiplier(p->mant[0], p->exp[0], p->f, p->error.e_out, p->e_y);
     int16_t a[MCT_A_MAX] __attribute__((aligned(64)));
     int16_t room[MCT_B_MAX] __attribute__((aligned(64))), *b;
@@ -112,14 +112,16 @@ static int mct_conv2d_dx_dense(const mct_conv2d_dx *p, const int8_t *e_y, int8_t
     if (!mct_dx_tiling_of(&t, conv))
         return 0;
     b = mct_turned_weights_of(conv, &t, room);
+    /* Many channels at a time: for each, all weights of a partly trained layer are put in order. */
+    span = t.all ? c : MCT_B_MAX / t.lda / MCT_BLOCK * MCT_BLOCK;
     for (uint32_t at = 0; at < pixels; at += n) {
         n = pixels - at < t.rows ? pixels - at : t.rows;
         mct_errors_to(p, e_y, at, n, t.lda, a);
         for (uint32_t i = 0; i < c; i += MCT_BLOCK) {
             out.n = c - i < MCT_BLOCK ? c - i : MCT_BLOCK;
-            if (!t.all)
-                mct_pack_inputs(conv, i, i + out.n, b);
-            mct_make_errors(&out, a, n, t.lda, b + (t.all ? i * t.lda : 0), at * c + i, e_x, stats);
+            if (!t.all && i % span == 0)
+                mct_pack_inputs(conv, i, c - i < span ? c : i + span, b);
+            mct_make_errors(&out, a, n, t.lda, b + i % span * t.lda, at * c + i, e_x, stats);
         }
     }
     return 1;

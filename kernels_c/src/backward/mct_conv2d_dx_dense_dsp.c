@@ -179,7 +179,7 @@ static void put(dx *d, uint32_t pixel, uint32_t n, const mct_acc4 *sum)
     for (; n > 0; n--, sum++, i += c) {
         const int32_t acc[MCT_LANES] = {sum->a0, sum->a1, sum->a2, sum->a3};
         for (uint32_t j = 0; j < d->n; j++)
-            mct_error_write(&d->p->error, i + j, acc[j], d->end.mult, d->end.e_x, d->end.stats);
+            mct_error_write(&d->p->error, i + j, acc[j], d->end.mult[0], d->end.e_x, d->end.stats);
     }
 }
 
@@ -227,7 +227,9 @@ int mct_conv2d_dx_dense_dsp(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e
         return 0;
     if (d.part < conv->y.c)
         d.sums = (mct_acc4 *)(void *)(d.lanes + MCT_LANES_SIZE(d.part));
-    d.end = (mct_error_pixels){&p->error, e_x, stats, {0, 0}, mult, conv->x.c};
+    mct_error_pixels_start(&d.end, &p->error, conv->x.c, e_x, stats);
+    for (uint32_t j = 0; j < 4; j++)
+        d.end.mult[j] = mult;
     for (d.c = 0; d.c < conv->x.c; d.c += 4) {
         d.n = conv->x.c - d.c < 4 ? conv->x.c - d.c : 4;
         make_channels(&d);

@@ -23,7 +23,7 @@ INDIRECT = {
     "mct_verify_instruction": r"mct_check_\w+",
     "mct_cobs_encode": r"to_uart",
     "mct_conv2d_depthwise_dsp": r"mct_plane_(sums|outputs)_\d_\d",
-    "mct_conv2d_dx_depthwise_dsp": r"mct_plane_sums_\d_\d",
+    "mct_conv2d_dx_depthwise_dsp": r"mct_plane_(sums_\d|parts)_\d",
 }
 # The store's calls into its block device; which of these are inlined is the compiler's choice.
 STORE = ("mct_store_open", "mct_store_load", "mct_store_save", "crc_of_state", "read_record")

@@ -86,36 +86,5 @@ static inline uint32_t mct_mask_get4(const uint8_t *mask, uint32_t i)
 void mct_error_write_slow(const mct_error *e, uint32_t i, const int32_t acc[4],
                           const uint32_t mult[4], int8_t *e_x, mct_error_stats *stats);
 
-/*
- * As mct_error_write for elements i to i + 3 from a and the multipliers m. Saturation and skip
- * errors take the slow way.
- */
-MCT_INLINE void mct_error_write4(const mct_error *e, uint32_t i, mct_acc4 a, const uint32_t m[4],
-                                 int8_t *e_x, mct_error_range *range, mct_error_stats *stats)
-{
-    uint32_t mask = mct_mask_get4(e->mask, i), word = 0;
-    if (mask != 0) {
-        uint32_t golden = mct_opaque(0x9e3779b9u);
-        uint32_t r0 = e->key + golden * (i >> 1), r1 = r0 + golden;
-        mct_mix_both(&r0, &r1);
-        int32_t q0 = (int32_t)(((int64_t)a.a0 * (int32_t)m[0] + (r0 << 16)) >> 32);
-        int32_t q1 = (int32_t)(((int64_t)a.a1 * (int32_t)m[1] + (r0 & 0xffff0000u)) >> 32);
-        int32_t q2 = (int32_t)(((int64_t)a.a2 * (int32_t)m[2] + (r1 << 16)) >> 32);
-        int32_t q3 = (int32_t)(((int64_t)a.a3 * (int32_t)m[3] + (r1 & 0xffff0000u)) >> 32);
-        if (e->skip != NULL || (uint32_t)(q0 + 127) > 254u || (uint32_t)(q1 + 127) > 254u ||
-            (uint32_t)(q2 + 127) > 254u || (uint32_t)(q3 + 127) > 254u) {
-            const int32_t acc[4] = {a.a0, a.a1, a.a2, a.a3};
-            mct_error_write_slow(e, i, acc, m, e_x, stats);
-            return;
-        }
-        word = mct_bytes4(q0, q1, q2, q3);
-        if (mask != 15u)
-            word &= (mask * 0x00204081u & 0x01010101u) * 255u; /* bits to bytes */
-        range->max = mct_max4(word, range->max);
-        range->min = mct_min4(word, range->min);
-    }
-    memcpy(e_x + i, &word, sizeof word);
-}
-
 #endif
 #endif

@@ -39,6 +39,20 @@
     "smlabt r10, lr, r4, r10\n\t"                                                                  \
     "smlabt r11, r5, r4, r11\n\t"
 
+#define ROW_4_1                                                                                    \
+    "ldmia %[w]!, {r3, r4, r5}\n\t" /* weights 01 23 12 */                                         \
+    "ldrd r6, r12, [%[x]]\n\t"                                                                     \
+    "smlad r8, r6, r3, r8\n\t"                                                                     \
+    "smlatb r9, r6, r3, r9\n\t"                                                                    \
+    "smlad r8, r12, r4, r8\n\t"                                                                    \
+    "smlad r9, r12, r5, r9\n\t"                                                                    \
+    "smlad r10, r12, r3, r10\n\t"                                                                  \
+    "smlatb r11, r12, r3, r11\n\t"                                                                 \
+    "ldrd r6, r12, [%[x], #8]\n\t" NEXT_ROW "smlabt r9, r6, r4, r9\n\t"                            \
+    "smlad r10, r6, r4, r10\n\t"                                                                   \
+    "smlad r11, r6, r5, r11\n\t"                                                                   \
+    "smlabt r11, r12, r4, r11\n\t"
+
 #define ROW_5_1                                                                                    \
     "ldmia %[w]!, {r3, r4, r5, r6}\n\t" /* weights 01 23 34 12 */                                  \
     "ldrd r12, lr, [%[x]]\n\t"                                                                     \
@@ -135,13 +149,13 @@
                    : "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc",          \
                      "memory")
 
-#else
+#elif MCT_DSP
 
-/* acc of one output: x, the packed kernel w. */
+/* acc of one output: x, the packed kernel w (kh, kw). */
 static inline int32_t mct_plane_window(int32_t acc, const uint32_t *w, const int16_t *x,
-                                       uint32_t pitch, uint32_t kw, uint32_t sw)
+                                       uint32_t pitch, uint32_t kh, uint32_t kw, uint32_t sw)
 {
-    for (uint32_t row = 0; row < kw; row++, w += mct_packed_words(kw, sw)) {
+    for (uint32_t row = 0; row < kh; row++, w += mct_packed_words(kw, sw)) {
         const int16_t *v = (const int16_t *)(const void *)((const char *)x + row * pitch);
         for (uint32_t i = 0; i < kw; i++) {
             /* The last weight is a high half: the pairs are 01, 23, .., (kw - 2, kw - 1). */
@@ -152,6 +166,18 @@ static inline int32_t mct_plane_window(int32_t acc, const uint32_t *w, const int
         }
     }
     return acc;
+}
+
+/* Windows of four outputs, sw apart, to every fourth int32 up to tail.end. */
+static inline void mct_plane_sums_in_c(int32_t acc, const uint32_t *w, const int16_t *x,
+                                       uint32_t pitch, uint32_t kh, uint32_t kw, uint32_t sw,
+                                       mct_sums_tail tail)
+{
+    for (; tail.to != tail.end; tail.to += 4 * MCT_PLANES) {
+        for (uint32_t i = 0; i < 4; i++)
+            tail.to[i * MCT_PLANES] = mct_plane_window(acc, w, x + i * sw, pitch, kh, kw, sw);
+        x = (const int16_t *)(const void *)((const char *)x + kh * pitch - tail.back);
+    }
 }
 
 #define LOOP(kw, sw, words, tail) tail(table, x, pitch, kw, sw)

@@ -64,18 +64,19 @@ void mct_planes_fill(int16_t *plane, uint32_t step, uint32_t at, const int8_t *x
  */
 typedef void mct_plane_loop(uint32_t *table, const int16_t *x, uint32_t pitch);
 
-/*
- * Begins a table with the bias and the kernel w (kw, kw), both shifted left (by at most 8); flip:
- * from the last weight to the first, for the stride 1.
- */
+/* Begins a table with the bias and the kernel w (kw, kw), both shifted left (by at most 8). */
 void mct_pack_kernel(uint32_t *table, int32_t bias, const int8_t *w, uint32_t kw, uint32_t sw,
-                     uint32_t shift, int flip);
+                     uint32_t shift);
+
+/* The same without a bias, from the last weight to the first, each times 256; stride 1. */
+void mct_pack_flipped(uint32_t *table, const int8_t *w, uint32_t kw);
 
 /* The words behind the kernel of mct_plane_sums: every fourth int32 up to the end is a sum. */
 typedef struct {
     int32_t *to;
-    uint32_t back; /* bytes from the last row of a window to the first of the next */
+    uint32_t back; /* bytes from behind the last row of a window to the next four's first */
     int32_t *end;
+    uint32_t before; /* bytes of the table before these words, for mct_plane_parts */
 } mct_sums_tail;
 
 /* Those of mct_plane_outputs: scaled, clamped to int8, stored step bytes apart. */
@@ -90,6 +91,12 @@ typedef struct {
 /* The loops for a kernel that fits. */
 mct_plane_loop *mct_plane_sums(uint32_t kw, uint32_t sw);
 mct_plane_loop *mct_plane_outputs(uint32_t kw, uint32_t sw);
+
+/*
+ * Sums for kernels of any height, three or four weights wide, stride 1. Their table begins with the
+ * height in place of the bias; the sums begin from 0.
+ */
+mct_plane_loop *mct_plane_parts(uint32_t kw);
 
 #endif
 #endif

@@ -80,7 +80,7 @@ static inline int mct_planes_plain(const mct_conv2d *p, int masked)
 /* Whether the kernels for planes are for this convolution. */
 static inline int mct_planes_for(const mct_conv *conv)
 {
-    return mct_is_depthwise(conv) && conv->perm == NULL && conv->x.c % MCT_PLANES == 0 &&
+    return mct_is_depthwise(conv) && conv->x.c % MCT_PLANES == 0 &&
            mct_planes_fit(conv->win.kh, conv->win.kw, conv->win.sw);
 }
 
@@ -97,20 +97,65 @@ static inline int mct_dx_planes_for(const mct_conv *conv)
     return mct_planes_for(conv) && conv->win.sh <= 2;
 }
 
-/* Depthwise: as mct_planes_bytes, for rows of the input. */
-static inline uint32_t mct_dx_planes_bytes(const mct_conv *conv, uint32_t rows)
+/*
+ * Depthwise: the kernel falls into parts, one for the inputs of each remainder by the stride. Of a
+ * stride of 2 in one direction only, rows of zeros between those of the error are taken instead.
+ */
+static inline uint32_t mct_dx_row_stride(const mct_conv *conv)
 {
-    uint32_t inputs = rows - 1 + conv->win.kh, width = (conv->x.w + 3u) & ~3u;
-    return MCT_PLANES * (4 * mct_table_words(conv->win.kw, 1) + 4 * width +
-                         2 * inputs * mct_plane_pitch(conv->x.w, conv->win.kw, 1));
+    return conv->win.sw == 1 ? 1 : conv->win.sh;
 }
 
+/* Ceiling of n / s: inputs of the largest part along an axis, or its taps. */
+static inline uint32_t mct_dx_part(uint32_t n, uint32_t s)
+{
+    return (n + s - 1) / s;
+}
+
+/* Weights of a packed row of a part. */
+static inline uint32_t mct_dx_part_width(const mct_conv *conv)
+{
+    uint32_t taps = mct_dx_part(conv->win.kw, conv->win.sw);
+    return taps < 3 ? 3 : taps;
+}
+
+/* Halfwords of a plane's row, an even number, for groups of four inputs of a part. */
+static inline uint32_t mct_dx_plane_pitch(const mct_conv *conv)
+{
+    return 4 * MCT_QUADS(mct_dx_part(conv->x.w, conv->win.sw)) + (mct_dx_part_width(conv) & ~1u);
+}
+
+static inline uint32_t mct_dx_table_words(const mct_conv *conv)
+{
+    uint32_t taps = mct_dx_part(conv->win.kh, mct_dx_row_stride(conv));
+    return 1 + taps * (mct_dx_part_width(conv) - 1) + MCT_TABLE_TAIL;
+}
+
+/*
+ * Tables of the loops, sums of a row of a part or, if `down`, of a column of groups of four, and
+ * the planes for `rows` rows of a part.
+ */
+static inline uint32_t mct_dx_planes_bytes(const mct_conv *conv, uint32_t rows, int down)
+{
+    uint32_t inputs = rows - 1 + mct_dx_part(conv->win.kh, mct_dx_row_stride(conv));
+    uint32_t groups = MCT_QUADS(mct_dx_part(conv->x.w, conv->win.sw));
+    return MCT_PLANES * (4 * mct_dx_table_words(conv) + 16 * (down ? rows : groups) +
+                         2 * inputs * mct_dx_plane_pitch(conv));
+}
+
+/* Rows of a part made at a time in `bytes` of scratch memory, at least 1. */
 static inline uint32_t mct_dx_planes_rows(const mct_conv *conv, uint32_t bytes)
 {
-    uint32_t rows = conv->x.h;
-    while (rows > 1 && mct_dx_planes_bytes(conv, rows) > bytes)
+    uint32_t rows = mct_dx_part(conv->x.h, mct_dx_row_stride(conv));
+    while (rows > 1 && mct_dx_planes_bytes(conv, rows, 0) > bytes)
         rows--;
     return rows;
+}
+
+/* Whether so many rows are better made down the columns: fewer, longer loops. */
+static inline int mct_dx_planes_down(const mct_conv *conv, uint32_t rows)
+{
+    return rows > MCT_QUADS(mct_dx_part(conv->x.w, conv->win.sw));
 }
 
 /* ---- conv2d_dw ---- */

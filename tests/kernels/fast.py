@@ -7,6 +7,7 @@ board they are the core's.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,27 @@ DEPTHWISE = (
     Conv((9, 6, 8), 8, (5, 5), (1, 2), (4, 0, 1, 3), groups=8),
     Conv((5, 6, 5), 5, (3, 3), pad=PAD1, groups=5),
     Conv((5, 6, 8), 8, (3, 3), pad=PAD1, groups=8, trained=4),
+    Conv((8, 9, 12), 12, (5, 5), (2, 2), (1, 1, 2, 2), groups=12, trained=7),
+    Conv((9, 7, 16), 16, (7, 7), (2, 2), (2, 4, 3, 1), groups=16, trained=5),
     Conv((20, 16, 4), 4, (3, 3), pad=PAD1, groups=4),
 )
+
+
+def falling(case: Case) -> Case:
+    """Channels in another order than the compiler's in each block of a depthwise convolution."""
+    case.key = (*case.key, "falling")
+    perm = case.values["perm"]
+    case.values["perm"] = replace(perm, data=np.asarray(perm.data)[::-1].copy())
+    return case
+
+
+def other_r(case: Case) -> Case:
+    """Factors of a depthwise convolution's error as no compiler makes them."""
+    case.key = (*case.key, "r")
+    r = case.values["r"]
+    case.values["r"] = replace(r, data=(np.asarray(r.data) // 3).astype(np.int16))
+    return case
+
 
 CASES = [
     *(forward(s) for s in (*DENSE, *DEPTHWISE)),
@@ -68,6 +88,8 @@ CASES = [
     *(dx(s, predictor=-300, dead="none") for s in (*DENSE[::3], *DEPTHWISE[::4])),
     *(dx(s, rails=True, dead="none") for s in (*DENSE[::3], *DEPTHWISE[::4])),
     *(dx(s, dead="all") for s in (DENSE[0], DEPTHWISE[0])),
+    *(falling(make(s)) for s in DEPTHWISE if s.trained > 0 for make in (forward, dx)),
+    *(other_r(dx(s)) for s in DEPTHWISE[:8:3]),
     *(dw(s, bits) for s in DENSE for bits in (0, 4, 8)),
     *(dw(s, rails=True, e_y=-10) for s in DENSE[::2]),
 ]

@@ -57,7 +57,7 @@ def _shapes(draw: st.DrawFn) -> conv.Conv:
     depthwise = k > 1 and draw(st.booleans())
     channels = 4 * draw(st.integers(1, 3)) if depthwise else draw(st.integers(1, 20))
     c_out = channels if depthwise else draw(st.integers(1, 17))
-    trained = -1 if depthwise else draw(st.integers(-1, channels - 1))
+    trained = draw(st.integers(-1, channels - 1))
     stride = draw(st.tuples(st.integers(1, 2), st.integers(1, 2)))
     groups = channels if depthwise else 1
     zero = draw(st.integers(-128, 127))

@@ -40,7 +40,7 @@ class _Conv(NamedTuple):
         """Whether there is a kernel for it that unpacks channels into planes."""
         depthwise = 1 < self.groups == self.x[2] == self.y[2]
         fits = self.kh == self.kw and self.kw in (3, 5, 7) and self.sw in (1, 2)
-        return depthwise and fits and not self.two_blocks and self.x[2] % PLANES == 0
+        return depthwise and fits and self.x[2] % PLANES == 0
 
 
 def scratch_bytes(values: Mapping[str, Value], instr: Instr, rows: int | None = None) -> int:
@@ -122,10 +122,20 @@ def _dx(conv: _Conv) -> int:
         return 2 * conv.taps * 4 * LANES * _quads(conv.y[2])
     if not conv.planes or conv.sh > 2:
         return 0
-    rows = conv.x[0]
-    while rows > 1 and _planes(conv.x[1], rows, conv, 1, 1, True) > PLANES_BYTES_MAX:
+    sy = 1 if conv.sw == 1 else conv.sh
+    height, taps = -(-conv.x[0] // sy), -(-conv.kh // sy)
+    groups = _quads(-(-conv.x[1] // conv.sw))
+    width = max(3, -(-conv.kw // conv.sw))
+
+    def need(rows: int, sums: int) -> int:
+        words = 1 + taps * (width - 1) + TABLE_TAIL + 4 * sums
+        pitch = 4 * groups + width // 2 * 2
+        return PLANES * (4 * words + 2 * (rows - 1 + taps) * pitch)
+
+    rows = height
+    while rows > 1 and need(rows, groups) > PLANES_BYTES_MAX:
         rows -= 1
-    return _planes(conv.x[1], rows, conv, 1, 1, True)
+    return need(rows, max(rows, groups))
 
 
 def _dw(values: Mapping[str, Value], instr: Instr) -> int:

@@ -55,20 +55,13 @@ static void write_channel(const channel *ch, int8_t *e, uint32_t c, mct_error_st
     }
 }
 
-void mct_depthwise_dx_inplace_s8(const mct_conv2d_dx *p, int8_t *e, int8_t *plane,
-                                 mct_error_stats *stats)
+/* Apart, so that the kernel for the DSP extension does not run on top of its frame. */
+static MCT_NOINLINE void plain(const mct_conv2d_dx *p, int8_t *e, int8_t *plane,
+                               mct_error_stats *stats)
 {
     const mct_conv *conv = &p->conv;
     uint32_t taps = (uint32_t)conv->win.kh * conv->win.kw;
     uint32_t pixels = (uint32_t)conv->x.h * conv->x.w;
-#if MCT_DSP
-    if (mct_conv2d_dx_depthwise_dsp(p, e, e, stats))
-        return;
-#endif
-#if MCT_SIMD
-    if (mct_simd_active != NULL && mct_simd_active->conv2d_dx(p, e, e, stats))
-        return;
-#endif
     for (uint32_t i = 0; i < conv->x.c; i++) {
         uint32_t c = conv->perm != NULL ? conv->perm[i] : i;
         channel ch = {p, plane, NULL, p->r[c], 0};
@@ -78,4 +71,18 @@ void mct_depthwise_dx_inplace_s8(const mct_conv2d_dx *p, int8_t *e, int8_t *plan
         copy_plane(plane, e + c, pixels, conv->x.c);
         write_channel(&ch, e, c, stats);
     }
+}
+
+void mct_depthwise_dx_inplace_s8(const mct_conv2d_dx *p, int8_t *e, int8_t *plane,
+                                 mct_error_stats *stats)
+{
+#if MCT_DSP
+    if (mct_conv2d_dx_depthwise_dsp(p, e, e, stats))
+        return;
+#endif
+#if MCT_SIMD
+    if (mct_simd_active != NULL && mct_simd_active->conv2d_dx(p, e, e, stats))
+        return;
+#endif
+    plain(p, e, plane, stats);
 }

@@ -9,6 +9,7 @@
 
 #if MCT_DSP
 
+#include "mct_channels.h"
 #include "mct_kernels.h"
 #include "mct_output.h"
 #include "mct_scratch.h"
@@ -134,7 +135,7 @@ static void make_any(const depthwise *d, uint32_t o, uint32_t rows, uint32_t at)
         for (uint32_t j = 0; j < MCT_PLANES; j++) {
             uint32_t *table = d->tables + j * d->words, *tail = tail_of(d, j);
             uint32_t outs = (d->outs + 3) & ~3u;
-            const mct_sums_tail t = {d->sums + j, d->back, d->sums + j + MCT_PLANES * outs};
+            const mct_sums_tail t = {d->sums + j, d->back, d->sums + j + MCT_PLANES * outs, 0};
             memcpy(tail, &t, sizeof t);
             d->loop_sums(table, d->planes + j * d->inputs * d->pitch + r * step, 2 * d->pitch);
         }
@@ -167,7 +168,8 @@ static void make_rows(const depthwise *d, uint32_t oy, uint32_t rows, uint32_t a
     const mct_conv *conv = &d->p->conv;
     const mct_window *k = &conv->win;
     uint32_t inputs = (rows - 1) * k->sh + k->kh;
-    const int8_t *w = conv->trained != 0 ? conv->w_trained : conv->w_frozen;
+    uint32_t taps = (uint32_t)k->kh * k->kw;
+    mct_channels next = {0, 0};
     pad(d, oy, inputs);
     for (uint32_t o = 0; o < conv->y.c; o += MCT_PLANES) {
         for (uint32_t r = 0; r < inputs; r++) {
@@ -176,9 +178,10 @@ static void make_rows(const depthwise *d, uint32_t oy, uint32_t rows, uint32_t a
                 mct_planes_fill(d->planes + r * d->pitch, d->inputs * d->pitch, d->left,
                                 row + d->first + o, conv->x.c, d->columns);
         }
-        for (uint32_t j = 0; j < MCT_PLANES; j++, w += (uint32_t)k->kh * k->kw)
-            mct_pack_kernel(d->tables + j * d->words, d->p->bias[o + j], w, k->kw, k->sw,
-                            d->p->shift[o + j], 0);
+        for (uint32_t j = 0; j < MCT_PLANES; j++)
+            mct_pack_kernel(d->tables + j * d->words, d->p->bias[o + j],
+                            mct_next_weights(conv, &next, o + j, taps), k->kw, k->sw,
+                            d->p->shift[o + j]);
         if (d->plain)
             make_plain(d, o, rows, at);
         else
@@ -223,7 +226,7 @@ int mct_conv2d_depthwise_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy
     const mct_conv *conv = &p->conv;
     uint32_t w = conv->y.w, c = conv->y.c, chunk, width = w;
     depthwise d = {.p = p, .x = x, .y = y, .mask = mask, .bit = oy * w * c};
-    if (!mct_planes_for(conv) || !shifts_fit(p))
+    if (!mct_planes_for(conv) || !shifts_fit(p) || !mct_channels_rise(conv))
         return 0;
     d.plain = mct_planes_plain(p, mask != NULL);
     d.masked = has_whole_mask(p, mask);

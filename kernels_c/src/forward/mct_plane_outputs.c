@@ -36,7 +36,7 @@ static void outputs_in_c(uint32_t *table, const int16_t *x, uint32_t pitch, uint
     mct_outputs_tail tail;
     memcpy(&tail, table + mct_table_words(kw, sw) - MCT_TABLE_TAIL, sizeof tail);
     for (; tail.to != tail.end; tail.to += tail.step, x += sw) {
-        int32_t acc = mct_plane_window((int32_t)table[0], table + 1, x, pitch, kw, sw);
+        int32_t acc = mct_plane_window((int32_t)table[0], table + 1, x, pitch, kw, kw, sw);
         *tail.to = (int8_t)mct_sat8(mct_scale(acc, tail.mult, tail.z));
     }
 }

@@ -25,8 +25,7 @@ static void sums_in_c(uint32_t *table, const int16_t *x, uint32_t pitch, uint32_
 {
     mct_sums_tail tail;
     memcpy(&tail, table + mct_table_words(kw, sw) - MCT_TABLE_TAIL, sizeof tail);
-    for (; tail.to != tail.end; tail.to += MCT_PLANES, x += sw)
-        *tail.to = mct_plane_window((int32_t)table[0], table + 1, x, pitch, kw, sw);
+    mct_plane_sums_in_c((int32_t)table[0], table + 1, x, pitch, kw, kw, sw, tail);
 }
 
 #define TAIL sums_in_c

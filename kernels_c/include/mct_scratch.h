@@ -180,4 +180,29 @@ static inline uint32_t mct_dw_vectors_in(const mct_conv2d_dw *p, uint32_t bytes)
     return (bytes / quads - 16) / (2 * MCT_LANE_STEP);
 }
 
+/* Whether the kernel for planes is for this update: depthwise, four channels at least. */
+static inline int mct_dw_planes_for(const mct_conv2d_dw *p)
+{
+    return p->groups > 1 && p->groups == p->y.c && p->cols == 1 && p->rows >= MCT_PLANES &&
+           mct_planes_fit(p->win.kh, p->win.kw, p->win.sw);
+}
+
+/* Sums of four kernels, and errors and inputs for `rows` rows of outputs. */
+static inline uint32_t mct_dw_planes_bytes(const mct_conv2d_dw *p, uint32_t rows)
+{
+    const mct_window *k = &p->win;
+    uint32_t inputs = (rows - 1) * k->sh + k->kh;
+    return MCT_PLANES * (4u * k->kh * k->kw + 8 * MCT_QUADS(p->y.w) * rows +
+                         2 * inputs * mct_plane_pitch(p->y.w, k->kw, k->sw));
+}
+
+/* How many rows at a time in `bytes` of scratch memory, at least 1. */
+static inline uint32_t mct_dw_planes_rows(const mct_conv2d_dw *p, uint32_t bytes)
+{
+    uint32_t rows = p->y.h;
+    while (rows > 1 && mct_dw_planes_bytes(p, rows) > bytes)
+        rows--;
+    return rows;
+}
+
 #endif

@@ -101,12 +101,10 @@ static void mct_dw_update(const mct_conv2d_dw *p, mct_dw_part *t, const int8_t *
         const int32_t *c = d->c + j * MCT_BLOCK;
         if (d->rows[j].mult == 0)
             continue;
-        if (mct_can_update(&d->rows[j], at)) {
+        if (mct_can_update(&d->rows[j], at))
             mct_update_weights(&d->rows[j], at, t->n, mct_v_load(c));
-            continue;
-        }
-        for (uint32_t i = 0; i < t->n; i++)
-            mct_update_weight(&d->rows[j], at + i, c[i]);
+        else
+            mct_step_weights(&d->rows[j], at, c, t->n);
     }
 }
 

@@ -90,8 +90,8 @@ CASES = [
     *(dx(s, dead="all") for s in (DENSE[0], DEPTHWISE[0])),
     *(falling(make(s)) for s in DEPTHWISE if s.trained > 0 for make in (forward, dx)),
     *(other_r(dx(s)) for s in DEPTHWISE[:8:3]),
-    *(dw(s, bits) for s in DENSE for bits in (0, 4, 8)),
-    *(dw(s, rails=True, e_y=-10) for s in DENSE[::2]),
+    *(dw(s, bits) for s in (*DENSE, *DEPTHWISE) for bits in (0, 4, 8)),
+    *(dw(s, rails=True, e_y=-10) for s in (*DENSE[::2], *DEPTHWISE[::3])),
 ]
 
 

@@ -139,12 +139,27 @@ def _dx(conv: _Conv) -> int:
 
 
 def _dw(values: Mapping[str, Value], instr: Instr) -> int:
-    if instr.params["groups"] != 1:
+    h, w, c = values[instr.operands["e_y"]].shape
+    rows, taps, cols = values[instr.operands["w"]].shape
+    kh, kw, sh, sw, groups = (instr.params[name] for name in ("kh", "kw", "sh", "sw", "groups"))
+    fits = kh == kw and kw in (3, 5, 7) and sw in (1, 2)
+    if 1 < groups == c and cols == 1 and rows >= PLANES and fits:
+        return _dw_planes(h, w, kh, kw, sh, sw)
+    if groups != 1:
         return 0
-    h, w, _ = values[instr.operands["e_y"]].shape
-    _, taps, cols = values[instr.operands["w"]].shape
     quads = _quads(h * w)
     if quads * (16 + 32) > DW_BYTES_MAX:
         return 0
     fit = (DW_BYTES_MAX // quads - 16) // 32
     return quads * (16 + 32 * min(fit, taps * _quads(cols)))
+
+
+def _dw_planes(h: int, w: int, kh: int, kw: int, sh: int, sw: int) -> int:
+    def need(rows: int) -> int:
+        inputs, pitch = (rows - 1) * sh + kh, 4 * _quads(w) * sw + kw - 1
+        return PLANES * (4 * kh * kw + 8 * _quads(w) * rows + 2 * inputs * pitch)
+
+    rows = h
+    while rows > 1 and need(rows) > DW_BYTES_MAX:
+        rows -= 1
+    return need(rows)

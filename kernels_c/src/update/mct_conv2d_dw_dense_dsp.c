@@ -117,13 +117,8 @@ static void update_row(const dw *d, mct_weight_row *row, uint32_t k, const int8_
         uint32_t i = v % d->blocks * 4, at = (k * taps + v / d->blocks) * p->cols + i;
         mct_acc4 a = mct_acc4_of(0);
         mct_dot_quads(&a, e, lanes, d->quads);
-        mct_update_weight(row, at, a.a0);
-        if (p->cols - i > 1)
-            mct_update_weight(row, at + 1, a.a1);
-        if (p->cols - i > 2)
-            mct_update_weight(row, at + 2, a.a2);
-        if (p->cols - i > 3)
-            mct_update_weight(row, at + 3, a.a3);
+        const int32_t sums[4] = {a.a0, a.a1, a.a2, a.a3};
+        mct_step_weights(row, at, sums, p->cols - i < 4 ? p->cols - i : 4);
     }
 }
 
@@ -137,7 +132,7 @@ static void update_rows(const dw *d, mct_weight_row rows[4], uint32_t n, uint32_
     }
 }
 
-static void fill_vectors(const dw *d, uint32_t v, uint32_t count)
+static MCT_NOINLINE void fill_vectors(const dw *d, uint32_t v, uint32_t count)
 {
     for (uint32_t j = 0; j < count; j++)
         fill_vector(d, v + j, d->lanes + j * d->quads * MCT_LANE_STEP);

@@ -7,9 +7,11 @@
 
 #if MCT_DSP
 
-/* As mct_conv2d_dw_s8; 0 and nothing done if the shape or the scratch memory is not for it. */
+/* As mct_conv2d_dw_s8; 0 and nothing done if the shape or the scratch memory is not for them. */
 int mct_conv2d_dw_dense_dsp(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x, int8_t *w,
                             uint8_t *frac, int32_t *bias, mct_update_stats *stats);
+int mct_conv2d_dw_depthwise_dsp(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x,
+                                int8_t *w, uint8_t *frac, int32_t *bias, mct_update_stats *stats);
 
 #endif
 #endif

@@ -61,32 +61,22 @@ static void update_tap(mct_weight_row *row, const int8_t *e_y, const int8_t *x, 
         int32_t acc[LANES];
         lanes = p->cols - i >= LANES ? LANES : 1;
         gradient(acc, row, e_y + row->o, x + i, out, lanes == 1 ? 0 : 1);
-        for (uint32_t j = 0; j < lanes; j++)
-            mct_update_weight(row, first + i + j, acc[j]);
+        mct_step_weights(row, first + i, acc, lanes);
     }
 }
 
-/* Apart, so that the kernel for the DSP extension does not run on top of its frame. */
-static MCT_NOINLINE void plain_row(mct_weight_row *row, const int8_t *e_y, const int8_t *x,
-                                   uint32_t first)
+static void plain_row(mct_weight_row *row, const int8_t *e_y, const int8_t *x, uint32_t first)
 {
     const mct_window *k = &row->p->win;
     for (uint32_t tap = 0; tap < (uint32_t)k->kh * k->kw; tap++, first += row->p->cols)
         update_tap(row, e_y, x, tap, first);
 }
 
-void mct_conv2d_dw_s8(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x, int8_t *w,
-                      uint8_t *frac, int32_t *bias, mct_update_stats *stats)
+/* Apart, so that the kernels for the DSP extension do not run on top of its frame. */
+static MCT_NOINLINE void plain(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x,
+                               int8_t *w, uint8_t *frac, int32_t *bias, mct_update_stats *stats)
 {
     uint32_t taps = (uint32_t)p->win.kh * p->win.kw;
-#if MCT_DSP
-    if (mct_conv2d_dw_dense_dsp(p, e_y, x, w, frac, bias, stats))
-        return;
-#endif
-#if MCT_SIMD
-    if (mct_simd_active != NULL && mct_simd_active->conv2d_dw(p, e_y, x, w, frac, bias, stats))
-        return;
-#endif
     for (uint32_t k = 0; k < p->rows; k++) {
         mct_weight_row row = mct_weight_row_of(p, k, w, frac, stats);
         if (row.mult == 0)
@@ -94,4 +84,19 @@ void mct_conv2d_dw_s8(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x
         plain_row(&row, e_y, x, k * taps * p->cols);
         mct_update_folded(&row, bias);
     }
+}
+
+void mct_conv2d_dw_s8(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x, int8_t *w,
+                      uint8_t *frac, int32_t *bias, mct_update_stats *stats)
+{
+#if MCT_DSP
+    if (mct_conv2d_dw_dense_dsp(p, e_y, x, w, frac, bias, stats) ||
+        mct_conv2d_dw_depthwise_dsp(p, e_y, x, w, frac, bias, stats))
+        return;
+#endif
+#if MCT_SIMD
+    if (mct_simd_active != NULL && mct_simd_active->conv2d_dw(p, e_y, x, w, frac, bias, stats))
+        return;
+#endif
+    plain(p, e_y, x, w, frac, bias, stats);
 }

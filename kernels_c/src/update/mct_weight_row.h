@@ -55,22 +55,7 @@ static inline void mct_put_fraction(uint8_t *frac, uint32_t bits, uint32_t i, ui
         frac[i >> 1] = (uint8_t)((frac[i >> 1] & ~(15u << at)) | (value << at));
 }
 
-/* Weight i of the block from its gradient d. */
-static inline void mct_update_weight(mct_weight_row *row, uint32_t i, int32_t d)
-{
-    uint32_t bits = row->p->bits;
-    int32_t one = (int32_t)1 << bits, old = row->w[i], master;
-    int32_t step = mct_step(d, row->mult, row->shift, mct_random16(row->p->update.key, i));
-    int64_t exact;
-    if (step == 0)
-        return;
-    exact = (int64_t)old * one + mct_get_fraction(row->frac, bits, i) - step;
-    master = mct_sat64(exact, -MCT_WEIGHT_RAIL * one, MCT_WEIGHT_RAIL * one + one - 1);
-    if (master != exact)
-        row->stats->clamped++;
-    row->w[i] = (int8_t)(master >> bits);
-    mct_put_fraction(row->frac, bits, i, (uint32_t)master & (uint32_t)(one - 1));
-    row->change += row->w[i] - old;
-}
+/* Weights i to i + n - 1 of the block from their gradients d. */
+void mct_step_weights(mct_weight_row *row, uint32_t i, const int32_t *d, uint32_t n);
 
 #endif

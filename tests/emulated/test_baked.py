@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from tests.traces import PROGRAMS, assert_is_the_reference, by_device, program
 
-from mcutrain.boards.baked import used_operations
+from mcutrain.boards.baked import unused_kernels, used_operations
 from mcutrain.boards.build import build_firmware
 from mcutrain.boards.emulate import EmulatedBoard
 from mcutrain.boards.table import REAL_BOARDS, get_board
@@ -32,7 +32,7 @@ def test_a_baked_firmware_trains_as_the_reference_does(name: str) -> None:
     firmware = build_firmware(BOARD, image=image)
     generic = build_firmware(BOARD)
     assert firmware.sizes.image == len(image)
-    fewer = used_operations(image) != set(INSTRUCTIONS)
+    fewer = used_operations(image) != set(INSTRUCTIONS) or bool(unused_kernels(image))
     assert (firmware.sizes.text < generic.sizes.text) == fewer
     assert firmware.sizes.text <= generic.sizes.text
     assert firmware.build_id != generic.build_id
@@ -54,6 +54,8 @@ def test_only_unused_operations_are_left_out() -> None:
     for op in INSTRUCTIONS:
         section = f" .text.mct_check_{op}\n"
         assert (section in kept) == (op in used), op
+    assert len(unused_kernels(image)) == 3
+    assert not any(f" .text.{kernel}\n" in kept for kernel in unused_kernels(image))
     everything = build_firmware(BOARD, image=image, all_operations=True)
     assert everything.sizes.text == build_firmware(BOARD).sizes.text
     assert everything.sizes.image == len(image)

@@ -23,3 +23,9 @@ void mct_row_absent(mct_engine *e, const mct_image_instruction *in, uint32_t oy)
     (void)in;
     (void)oy;
 }
+
+/* In the place of a kernel that no layer of the image is for: it does nothing and says so. */
+int mct_kernel_absent(void)
+{
+    return 0;
+}

@@ -83,6 +83,7 @@ mct_status mct_run_error_sum(mct_engine *e, const mct_image_instruction *in);
 mct_status mct_run_conv2d_dw(mct_engine *e, const mct_image_instruction *in);
 mct_status mct_run_conv2d_db(mct_engine *e, const mct_image_instruction *in);
 mct_status mct_run_absent(mct_engine *e, const mct_image_instruction *in);
+int mct_kernel_absent(void);
 
 /* The tensor in a slot, NULL where it is absent; const ones may lie in the image. */
 static inline const void *mct_operand(const mct_engine *e, const mct_image_tensor *t)

@@ -17,6 +17,8 @@ SANITIZER := LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_
 # They run compilers only.
 NOT_SANITIZED := $(addprefix --ignore=tests/kernels/,test_builds_c.py test_engine_build.py)
 MARKED := -m "not slow"
+# One core would run what takes longest, in the first folders, while the others have nothing left.
+PARALLEL := -n $(JOBS) --dist worksteal
 
 .PHONY: help setup setup-demo setup-test engine demo lint types format format-check layering \
 	sanitize test test-fast test-all accuracy board-builds clean
@@ -61,17 +63,17 @@ layering: setup-test ## imports run one way
 
 sanitize: setup-test ## kernel tests against an engine built with ASan and UBSan
 	MCUTRAIN_SANITIZE=1 $(PY) -m mcutrain.engine.build
-	$(SANITIZER) $(PYTEST) -q -s -n $(JOBS) $(MARKED) tests/kernels $(NOT_SANITIZED)
+	$(SANITIZER) $(PYTEST) -q -s $(PARALLEL) $(MARKED) tests/kernels $(NOT_SANITIZED)
 
 test: lint types format-check layering sanitize ## everything a change must pass
-	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q $(MARKED) -n $(JOBS)
+	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q $(MARKED) $(PARALLEL)
 
 test-fast: setup-test ## without the emulator
-	$(PYTEST) -q -m "not slow and not qemu" -n $(JOBS)
+	$(PYTEST) -q -m "not slow and not qemu" $(PARALLEL)
 
 test-all: MARKED :=
 test-all: lint types format-check layering sanitize ## with the slow ones
-	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q $(MARKED) -n $(JOBS)
+	MCUTRAIN_REQUIRE_ALL=1 $(PYTEST) -q $(MARKED) $(PARALLEL)
 
 accuracy: setup-test ## docs/accuracy.md: int8 beside fp32 shadow training; hours, can be stopped
 	$(BIN)/mcutrain accuracy --jobs $(JOBS) -o docs/accuracy.md

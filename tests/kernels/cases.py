@@ -6,7 +6,7 @@ Every case is made from its key alone, so a failure message is enough to repeat 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -98,6 +98,11 @@ class Case:
 
 
 Run = Callable[[Instr, Memory, Runtime], None]
+
+
+def distinct(cases: Iterable[Case]) -> list[Case]:
+    """Each of them once: a kernel of 1, for one, has the same paddings twice in a grid."""
+    return list({repr((case.op, case.key)): case for case in cases}.values())
 
 
 def outcome(case: Case, run: Run, alias: tuple[str, str] | None = None) -> Mapping[str, Array]:

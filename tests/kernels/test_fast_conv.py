@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.kernels import conv_cases as conv
 from tests.kernels import fast
 from tests.kernels.bridge import Call, rows_of_conv2d, scratch_of
-from tests.kernels.cases import Case, outcome
+from tests.kernels.cases import Case, distinct, outcome
 
 from mcutrain.ir.program import Instr
 from mcutrain.ir.reference.runtime import Memory, Runtime
@@ -39,7 +39,7 @@ def test_every_size_of_scratch_gives_the_same(
         fast.check_fast(case, kernel_module, fast_module, nbytes)
 
 
-GRID = [*conv.FORWARD, *conv.DX, *conv.DW[::2], *conv.DB]
+GRID = distinct([*conv.FORWARD, *conv.DX, *conv.DW[::2], *conv.DB])
 
 
 @pytest.mark.parametrize("case", GRID, ids=lambda case: f"{case.op}-{GRID.index(case)}")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kernels import conv_cases as conv
-from tests.kernels.cases import Case, check
+from tests.kernels.cases import Case, check, distinct
 
 DETERMINISTIC = settings(max_examples=60, derandomize=True, deadline=None)
 
@@ -23,22 +23,22 @@ def _id(case: Case) -> str:
     return text.replace(" ", "").replace("'", "")
 
 
-@pytest.mark.parametrize("case", conv.FORWARD, ids=_id)
+@pytest.mark.parametrize("case", distinct(conv.FORWARD), ids=_id)
 def test_forward(case: Case, kernel_module: ModuleType) -> None:
     check(case, kernel_module)
 
 
-@pytest.mark.parametrize("case", conv.DX, ids=_id)
+@pytest.mark.parametrize("case", distinct(conv.DX), ids=_id)
 def test_errors(case: Case, kernel_module: ModuleType) -> None:
     check(case, kernel_module)
 
 
-@pytest.mark.parametrize("case", conv.DW, ids=_id)
+@pytest.mark.parametrize("case", distinct(conv.DW), ids=_id)
 def test_weight_updates(case: Case, kernel_module: ModuleType) -> None:
     check(case, kernel_module)
 
 
-@pytest.mark.parametrize("case", conv.DB, ids=_id)
+@pytest.mark.parametrize("case", distinct(conv.DB), ids=_id)
 def test_bias_updates(case: Case, kernel_module: ModuleType) -> None:
     check(case, kernel_module)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.kernels import conv_cases as conv
 from tests.kernels import fast, other_cases
 from tests.kernels.bridge import KERNEL, Call, rows_of_conv2d
-from tests.kernels.cases import Case, Run, outcome
+from tests.kernels.cases import Case, Run, distinct, outcome
 from tests.kernels.conv_cases import Conv
 
 from mcutrain.ir.program import Instr
@@ -47,7 +47,7 @@ CASES = [
     *(conv.dw(s, bits) for s in SHAPES[::2] for bits in (0, 4, 8)),
     *(conv.dw(s, rails=True, e_y=-10) for s in SHAPES[::4]),
 ]
-GRID = [*conv.FORWARD, *conv.DX, *conv.DW, *conv.DB]
+GRID = distinct([*conv.FORWARD, *conv.DX, *conv.DW, *conv.DB])
 OTHERS = [case for cases in other_cases.CASES.values() for case in cases]
 
 

@@ -199,8 +199,8 @@ def test_folder_that_cannot_be_made(work: Path, tmp_path: Path) -> None:
     [
         (["--resume", "--data", "npz:x"], 2),
         ([], 2),
-        (["{image}", "--data", "npz:{d}?split=train", "--rate", "-1"], 3),
-        (["{image}", "--data", "npz:{d}?split=train", "--warmup", "7"], 3),
+        (["{image}", "--data", "npz:{d}?split=train", "--rate", "-1"], 2),
+        (["{image}", "--data", "npz:{d}?split=train", "--warmup", "7"], 2),
         (["{image}", "--data", "npz:{d}?split=train", "--device", "nonsense"], 2),
         (["{image}", "--data", "nonsense"], 2),
         (["{d}", "--data", "npz:{d}?split=train"], 7),

@@ -30,10 +30,9 @@ MCT_INLINE mct_acc4 mct_acc4_of(int32_t a)
     return acc;
 }
 
-/* acc += one quad of w times one of each lane of v. */
-MCT_INLINE mct_acc4 mct_dot_quad(mct_acc4 acc, uint32_t w, const int16_t *v)
+/* acc += one quad, as two words, times one of each lane of v. */
+MCT_INLINE mct_acc4 mct_dot_words(mct_acc4 acc, uint32_t even, uint32_t odd, const int16_t *v)
 {
-    uint32_t even = mct_even(w), odd = mct_odd(w);
     acc.a0 = mct_smlad(mct_load_pair(v), even, acc.a0);
     acc.a0 = mct_smlad(mct_load_pair(v + 2), odd, acc.a0);
     acc.a1 = mct_smlad(mct_load_pair(v + 4), even, acc.a1);
@@ -43,6 +42,12 @@ MCT_INLINE mct_acc4 mct_dot_quad(mct_acc4 acc, uint32_t w, const int16_t *v)
     acc.a3 = mct_smlad(mct_load_pair(v + 12), even, acc.a3);
     acc.a3 = mct_smlad(mct_load_pair(v + 14), odd, acc.a3);
     return acc;
+}
+
+/* The same from the quad's bytes. */
+MCT_INLINE mct_acc4 mct_dot_quad(mct_acc4 acc, uint32_t w, const int16_t *v)
+{
+    return mct_dot_words(acc, mct_even(w), mct_odd(w), v);
 }
 
 /*
@@ -215,18 +220,31 @@ MCT_INLINE uint32_t mct_pack4_noted(mct_acc4 a, uint32_t *noted)
     return mct_bytes4(s0, s1, s2, s3);
 }
 
+/* Puts one quad into a lane. */
+MCT_INLINE void mct_put_quad(int16_t *lane, uint32_t word)
+{
+    mct_store_pair(lane, mct_even(word));
+    mct_store_pair(lane + 2, mct_odd(word));
+}
+
 /* Puts the n elements at x into a lane; step: halfwords from quad to quad. */
 static inline void mct_widen(int16_t *lane, uint32_t step, const int8_t *x, uint32_t n)
 {
-    for (; n >= 4; n -= 4, x += 4, lane += step) {
-        uint32_t word = mct_load4(x);
-        mct_store_pair(lane, mct_even(word));
-        mct_store_pair(lane + 2, mct_odd(word));
-    }
-    if (n != 0) {
-        uint32_t word = mct_load_some(x, n);
-        mct_store_pair(lane, mct_even(word));
-        mct_store_pair(lane + 2, mct_odd(word));
+    for (; n >= 4; n -= 4, x += 4, lane += step)
+        mct_put_quad(lane, mct_load4(x));
+    if (n != 0)
+        mct_put_quad(lane, mct_load_some(x, n));
+}
+
+/* Puts n quads of four vectors, at x and step bytes apart from there on, into the lanes. */
+MCT_INLINE void mct_widen_four(int16_t *lanes, const int8_t *x, uint32_t step, uint32_t n)
+{
+    for (; n > 0; n--, x += 4, lanes += MCT_LANE_STEP) {
+        const int8_t *third = x + 2 * step;
+        mct_put_quad(lanes, mct_load4(x));
+        mct_put_quad(lanes + 4, mct_load4(x + step));
+        mct_put_quad(lanes + 8, mct_load4(third));
+        mct_put_quad(lanes + 12, mct_load4(third + step));
     }
 }
 

@@ -141,9 +141,9 @@ static void make_one(const mct_dense *d, uint32_t pixel)
 static int is_regular(const mct_dense *d)
 {
     const mct_conv2d *p = d->p;
-    uint32_t shifts = 0;
-    for (uint32_t o = 0; o < p->conv.y.c; o++)
-        shifts |= p->shift[o];
+    uint32_t shifts = mct_load_some((const int8_t *)p->shift, p->conv.y.c % 4);
+    for (uint32_t o = p->conv.y.c % 4; o < p->conv.y.c; o += 4)
+        shifts |= mct_load4((const int8_t *)p->shift + o);
     return shifts == 0 && p->lo == INT8_MIN && p->hi == INT8_MAX && d->blocks[0].row % 4 == 0 &&
            d->blocks[1].row % 4 == 0 && (d->mask == NULL || p->conv.y.c % 8 == 0);
 }
@@ -176,14 +176,21 @@ static void make_pixels(mct_dense *d, uint32_t pixels, int four)
     }
 }
 
-/* Copies the weights of a block to where each channel's are whole quads. */
+/*
+ * Copies the weights of a block to where each channel's are whole quads. What follows them in the
+ * last one meets a 0: so it is the next channel's weights, where there are any.
+ */
 static void pad_weights(mct_dense_block *b, uint32_t channels, int8_t *to)
 {
     const int8_t *from = b->w;
     b->w = to;
     b->row = 4 * MCT_QUADS(b->n);
-    for (; channels > 0; channels--, from += b->n)
-        to = mct_fill(mct_copy(to, from, b->n), 0, b->row - b->n);
+    for (; channels > 1; channels--, from += b->n) {
+        for (const int8_t *at = from, *end = from + b->n; at < end; at += 4, to += 4)
+            mct_store4(to, mct_load4(at));
+    }
+    to = mct_copy(to, from, b->n);
+    mct_fill(to, 0, b->row - b->n);
 }
 
 int mct_conv2d_dense_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,

@@ -32,26 +32,19 @@ static void copy_window(const mct_dense *d, const mct_dense_block *b, int32_t iy
     mct_fill(to, z, (uint32_t)(k->kh - ty.end) * row);
 }
 
-/* One quad of a lane. */
-MCT_INLINE void put_quad(int16_t *lane, uint32_t word)
-{
-    mct_store_pair(lane, mct_even(word));
-    mct_store_pair(lane + 2, mct_odd(word));
-}
-
 /* Three rows of nine bytes, as the first layer for a picture in colours has them. */
 static void widen_nines(int16_t *lane, uint32_t step, const int8_t *a, const int8_t *b,
                         const int8_t *c)
 {
-    put_quad(lane, mct_load4(a));
-    put_quad(lane + step, mct_load4(a + 4));
+    mct_put_quad(lane, mct_load4(a));
+    mct_put_quad(lane + step, mct_load4(a + 4));
     lane += 2 * step;
-    put_quad(lane, (uint8_t)a[8] | mct_load4(b) << 8);
-    put_quad(lane + step, mct_load4(b + 3));
+    mct_put_quad(lane, (uint8_t)a[8] | mct_load4(b) << 8);
+    mct_put_quad(lane + step, mct_load4(b + 3));
     lane += 2 * step;
-    put_quad(lane, mct_load4(b + 5) >> 16 | mct_load4(c) << 16);
-    put_quad(lane + step, mct_load4(c + 2));
-    put_quad(lane + 2 * step, mct_load4(c + 5) >> 8);
+    mct_put_quad(lane, mct_load4(b + 5) >> 16 | mct_load4(c) << 16);
+    mct_put_quad(lane + step, mct_load4(c + 2));
+    mct_put_quad(lane + 2 * step, mct_load4(c + 5) >> 8);
 }
 
 /* A window inside the input, channels in order: the taps of a row are one run of bytes. */
@@ -114,15 +107,10 @@ static void fill_four(mct_dense *d)
     uint32_t c = conv->x.c, to_next = conv->win.sw * c;
     const int8_t *x = mct_row(d->x, (int32_t)(d->oy * conv->win.sh)) + d->ox * to_next;
     int16_t *lanes = d->blocks[0].lanes;
-    for (uint32_t quads = c / 4; quads > 0; quads--, x += 4, lanes += MCT_LANE_STEP) {
-        const int8_t *third = x + 2 * to_next;
-        put_quad(lanes, mct_load4(x));
-        put_quad(lanes + 4, mct_load4(x + to_next));
-        put_quad(lanes + 8, mct_load4(third));
-        put_quad(lanes + 12, mct_load4(third + to_next));
-    }
+    mct_widen_four(lanes, x, to_next, c / 4);
     for (uint32_t j = 0; j < MCT_LANES && c % 4 != 0; j++)
-        put_quad(lanes + 4 * j, mct_load_some(x + j * to_next, c % 4));
+        mct_put_quad(lanes + c / 4 * MCT_LANE_STEP + 4 * j,
+                     mct_load_some(x + j * to_next + c / 4 * 4, c % 4));
     next_pixels(d, MCT_LANES);
 }
 

@@ -95,6 +95,48 @@ MCT_INLINE const int8_t *mct_dot_quads(mct_acc4 *acc, const int8_t *w, const int
     return w;
 }
 
+/* The same for quads that are unpacked already, as in a lane of their own, at a multiple of 4: 11
+ * instructions, 44 bytes, for 16 products.
+ */
+MCT_INLINE const int16_t *mct_dot_wide(mct_acc4 *acc, const int16_t *w, const int16_t *v,
+                                       uint32_t n)
+{
+#if defined(__ARM_FEATURE_DSP)
+    mct_acc4 a = *acc;
+    uint32_t even, odd;
+#define QUAD                                                                                       \
+    "ldrd %[even], %[odd], [%[w]], #8\n\t"                                                         \
+    "ldmia.w %[v]!, {r3, r4, r5, r6}\n\t"                                                          \
+    "smlad %[a0], r3, %[even], %[a0]\n\t"                                                          \
+    "smlad %[a1], r5, %[even], %[a1]\n\t"                                                          \
+    "smlad %[a0], r4, %[odd], %[a0]\n\t"                                                           \
+    "smlad %[a1], r6, %[odd], %[a1]\n\t"                                                           \
+    "ldmia.w %[v]!, {r3, r4, r5, r6}\n\t"                                                          \
+    "smlad %[a2], r3, %[even], %[a2]\n\t"                                                          \
+    "smlad %[a3], r5, %[even], %[a3]\n\t"                                                          \
+    "smlad %[a2], r4, %[odd], %[a2]\n\t"                                                           \
+    "smlad %[a3], r6, %[odd], %[a3]\n\t"
+    __asm volatile("and %[odd], %[n], #3\n\t"
+                   "tbb [pc, %[odd]]\n\t"
+                   ".byte 2, 72, 50, 28\n\t"
+                   "cmp.w %[n], #0\n\t"
+                   "beq.w 2f\n"
+                   "1:\n\t" QUAD QUAD QUAD QUAD "subs %[n], #4\n\t"
+                   "bhi 1b\n"
+                   "2:"
+                   : [a0] "+r"(a.a0), [a1] "+r"(a.a1), [a2] "+r"(a.a2), [a3] "+r"(a.a3),
+                     [w] "+r"(w), [v] "+r"(v), [n] "+r"(n), [even] "=&r"(even), [odd] "=&r"(odd)
+                   :
+                   : "r3", "r4", "r5", "r6", "cc", "memory");
+#undef QUAD
+    *acc = a;
+#else
+    for (; n > 0; n--, w += 4, v += MCT_LANE_STEP)
+        *acc = mct_dot_words(*acc, mct_load_pair(w), mct_load_pair(w + 2), v);
+#endif
+    return w;
+}
+
 /* acc[0], acc[1] += n quads of w0 and of w1 times a lane of its own: 11 instructions for 8
  * products.
  */

@@ -92,6 +92,23 @@ static inline uint32_t mct_dx_lanes_bytes(const mct_conv *conv)
     return 2u * conv->win.kh * conv->win.kw * MCT_LANES_SIZE(conv->y.c);
 }
 
+/*
+ * Behind them the errors of outputs, in lanes of their own: of as many as fit into
+ * MCT_DX_BYTES_MAX in all, where each meets so many weights that unpacking it pays.
+ */
+#define MCT_DX_BYTES_MAX 4096u
+#define MCT_WIDE_WEIGHTS 24u
+
+static inline uint32_t mct_dx_wide_bytes(const mct_conv *conv)
+{
+    uint32_t lanes = mct_dx_lanes_bytes(conv), one = 8 * MCT_QUADS(conv->y.c);
+    uint32_t fit = lanes < MCT_DX_BYTES_MAX ? (MCT_DX_BYTES_MAX - lanes) / one : 0;
+    uint32_t all = (uint32_t)conv->y.h * conv->y.w;
+    if ((uint32_t)conv->win.kh * conv->win.kw * conv->x.c < MCT_WIDE_WEIGHTS)
+        return 0;
+    return one * (fit < all ? fit : all);
+}
+
 static inline int mct_dx_planes_for(const mct_conv *conv)
 {
     return mct_planes_for(conv) && conv->win.sh <= 2;

@@ -15,7 +15,8 @@ LANES = PLANES = 4
 TABLE_TAIL = 10
 PADDED_BYTES_MAX = 1024
 PLANES_BYTES_MAX = 2048
-DW_BYTES_MAX = 4096
+DX_BYTES_MAX = DW_BYTES_MAX = 4096
+WIDE_WEIGHTS = 24
 
 
 class _Conv(NamedTuple):
@@ -119,7 +120,11 @@ def _forward(conv: _Conv, instr: Instr, rows: int) -> int:
 
 def _dx(conv: _Conv) -> int:
     if conv.groups == 1:
-        return 2 * conv.taps * 4 * LANES * _quads(conv.y[2])
+        h, w, c = conv.y
+        lanes, one = 2 * conv.taps * 4 * LANES * _quads(c), 8 * _quads(c)
+        if conv.taps * conv.x[2] < WIDE_WEIGHTS:
+            return lanes
+        return lanes + one * min(max(0, DX_BYTES_MAX - lanes) // one, h * w)
     if not conv.planes or conv.sh > 2:
         return 0
     sy = 1 if conv.sw == 1 else conv.sh

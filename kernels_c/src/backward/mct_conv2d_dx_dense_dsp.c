@@ -5,7 +5,8 @@
  * memory.
  *
  * Where the scratch memory is too small for all output channels, those of a pointwise convolution
- * are done in parts, with the sums of the pixels kept between them.
+ * are done in parts, with the sums of the pixels kept between them. Where there is more, it takes
+ * errors unpacked once for all input channels, of as many pixels as fit.
  *
  * |w * r| <= 127 * 256 fits int16. No overflow: see mct_conv2d_dx_s8.c; the sums are the same.
  */
@@ -34,7 +35,9 @@ typedef struct {
     uint32_t part;    /* output channels in the lanes, at most */
     uint32_t o, outs; /* those in the lanes */
     uint32_t c, n;
-    mct_acc4 *sums; /* (pixels), if there are parts, else NULL */
+    mct_acc4 *sums;      /* (pixels), if there are parts, else NULL */
+    const int16_t *wide; /* errors of the first wide_pixels outputs, unpacked */
+    uint32_t wide_pixels;
 } dx;
 
 static column column_of(const mct_conv *conv, uint32_t c, uint32_t tap)
@@ -111,33 +114,45 @@ static MCT_NOINLINE void fill_lanes(const dx *d)
     }
 }
 
-/* acc += the errors e of n output channels at a pixel times the lanes of a tap. */
-MCT_INLINE mct_acc4 dot(mct_acc4 acc, const int8_t *e, const int16_t *lanes, uint32_t n)
+/* sums of n pixels = (more ? themselves : 0) + errors of outs channels, c apart, times the lanes.
+ */
+static MCT_NOINLINE void add_bytes(const dx *d, const int8_t *e, const int16_t *lanes,
+                                   mct_acc4 *sum, uint32_t n, int more)
 {
-    uint32_t rest = n % 4;
-    e = mct_dot_quads(&acc, e, lanes, n / 4);
-    if (rest != 0)
-        acc = mct_dot_quad(acc, mct_load_some(e, rest), lanes + n / 4 * MCT_LANE_STEP);
-    return acc;
-}
-
-/* The same for all outputs [oy, ox] that saw the pixel at (ty, tx) of the padded input. */
-static mct_acc4 dot_taps(const dx *d, mct_taps oy, mct_taps ox, int32_t ty, int32_t tx)
-{
-    const mct_conv *conv = &d->p->conv;
-    const mct_window *k = &conv->win;
-    mct_acc4 acc = mct_acc4_of(0);
-    for (int32_t y = oy.first; y < oy.end; y++) {
-        for (int32_t x = ox.first; x < ox.end; x++) {
-            uint32_t tap = (uint32_t)((ty - y * k->sh) * k->kw + tx - x * k->sw);
-            const int8_t *e = d->e_y + ((uint32_t)y * conv->y.w + (uint32_t)x) * conv->y.c;
-            acc = dot(acc, e, d->lanes + tap * MCT_LANES_SIZE(conv->y.c), conv->y.c);
-        }
+    uint32_t outs = d->outs, rest = outs % 4, next = d->p->conv.y.c - outs + rest;
+    for (mct_acc4 *end = sum + n; sum != end; sum++, e += next) {
+        mct_acc4 acc = more ? *sum : mct_acc4_of(0);
+        e = mct_dot_quads(&acc, e, lanes, outs / 4);
+        if (rest != 0)
+            acc = mct_dot_quad(acc, mct_load_some(e, rest), lanes + outs / 4 * MCT_LANE_STEP);
+        *sum = acc;
     }
-    return acc;
 }
 
-/* Sums of n pixels. */
+/* The same from all channels, unpacked. */
+static MCT_NOINLINE void add_wide(const dx *d, const int16_t *e, const int16_t *lanes,
+                                  mct_acc4 *sum, uint32_t n, int more)
+{
+    uint32_t quads = MCT_QUADS(d->outs);
+    for (mct_acc4 *end = sum + n; sum != end; sum++) {
+        mct_acc4 acc = more ? *sum : mct_acc4_of(0);
+        e = mct_dot_wide(&acc, e, lanes, quads);
+        *sum = acc;
+    }
+}
+
+/* Products of output pixels y to y + n - 1 and a tap: unpacked are all of them or none. */
+static void add(const dx *d, uint32_t y, uint32_t tap, mct_acc4 *sum, uint32_t n, int more)
+{
+    uint32_t c = d->p->conv.y.c;
+    const int16_t *lanes = d->lanes + tap * MCT_LANES_SIZE(c);
+    if (y < d->wide_pixels)
+        add_wide(d, d->wide + y * 4 * MCT_QUADS(c), lanes, sum, n, more);
+    else
+        add_bytes(d, d->e_y + y * c + d->o, lanes, sum, n, more);
+}
+
+/* Sums of n pixels: of all outputs that saw them. */
 static MCT_NOINLINE void sum_any(const dx *d, uint32_t pixel, uint32_t n, mct_acc4 *sum)
 {
     const mct_conv *conv = &d->p->conv;
@@ -146,20 +161,14 @@ static MCT_NOINLINE void sum_any(const dx *d, uint32_t pixel, uint32_t n, mct_ac
         int32_t ty = (int32_t)(pixel / conv->x.w) + k->pt;
         int32_t tx = (int32_t)(pixel % conv->x.w) + k->pl;
         mct_taps oy = mct_outputs_over(ty, k->kh, k->sh, conv->y.h);
-        *sum = dot_taps(d, oy, mct_outputs_over(tx, k->kw, k->sw, conv->y.w), ty, tx);
+        mct_taps ox = mct_outputs_over(tx, k->kw, k->sw, conv->y.w);
+        *sum = mct_acc4_of(0);
+        for (int32_t y = oy.first; y < oy.end; y++) {
+            for (int32_t x = ox.first; x < ox.end; x++)
+                add(d, (uint32_t)y * conv->y.w + (uint32_t)x,
+                    (uint32_t)((ty - y * k->sh) * k->kw + tx - x * k->sw), sum, 1, 1);
+        }
     }
-}
-
-/* The same for pointwise convolutions of stride 1, from the output channels in the lanes. */
-static MCT_NOINLINE void sum_pointwise(const dx *d, uint32_t pixel, uint32_t n, mct_acc4 *sum)
-{
-    static const mct_acc4 zero = {0, 0, 0, 0};
-    const mct_acc4 *from = d->o == 0 ? &zero : sum, *end = sum + n;
-    uint32_t more = d->o == 0 ? 0 : 1, outs = d->outs, next = d->p->conv.y.c;
-    const int16_t *lanes = d->lanes;
-    const int8_t *e = d->e_y + pixel * next + d->o;
-    for (; sum != end; sum++, from += more, e += next)
-        *sum = dot(*from, e, lanes, outs);
 }
 
 static int is_pointwise(const mct_conv *conv)
@@ -183,19 +192,28 @@ static void put(dx *d, uint32_t pixel, uint32_t n, const mct_acc4 *sum)
     }
 }
 
+/* How many of the `left` pixels from `at` on are summed together: unpacked ones or others. */
+static uint32_t tile_of(const dx *d, uint32_t at, uint32_t left)
+{
+    uint32_t n = d->sums != NULL || left < TILE ? left : TILE;
+    if (at < d->wide_pixels && n > d->wide_pixels - at)
+        n = d->wide_pixels - at;
+    return n;
+}
+
 /* All pixels. */
 static void make_channels(dx *d)
 {
     const mct_conv *conv = &d->p->conv;
     mct_acc4 tile[TILE], *sums = d->sums != NULL ? d->sums : tile;
-    uint32_t pixels = (uint32_t)conv->x.h * conv->x.w, most = d->sums != NULL ? pixels : TILE, n;
+    uint32_t pixels = (uint32_t)conv->x.h * conv->x.w, n;
     for (d->o = 0; d->o < conv->y.c; d->o += d->outs) {
         d->outs = conv->y.c - d->o < d->part ? conv->y.c - d->o : d->part;
         fill_lanes(d);
         for (uint32_t at = 0; at < pixels; at += n) {
-            n = pixels - at < most ? pixels - at : most;
+            n = tile_of(d, at, pixels - at);
             if (is_pointwise(conv))
-                sum_pointwise(d, at, n, sums);
+                add(d, at, 0, sums, n, d->o != 0);
             else
                 sum_any(d, at, n, sums);
             if (d->o + d->outs == conv->y.c)
@@ -216,6 +234,20 @@ static uint32_t part_of(const mct_conv *conv, uint32_t bytes)
     return part < 16 ? 0 : part; /* for fewer it is not worth while */
 }
 
+/* Unpacks errors into the memory behind the lanes. */
+static void widen(dx *d)
+{
+    const mct_conv *conv = &d->p->conv;
+    uint32_t c = conv->y.c, room = d->p->scratch.bytes - mct_dx_lanes_bytes(conv);
+    uint32_t wanted = mct_dx_wide_bytes(conv), bytes = 8 * MCT_QUADS(c);
+    int16_t *to = d->lanes + mct_dx_lanes_bytes(conv) / 2;
+    const int8_t *e = d->e_y;
+    d->wide = to;
+    d->wide_pixels = (room < wanted ? room : wanted) / bytes;
+    for (uint32_t n = d->wide_pixels; n > 0; n--, e += c, to += bytes / 2)
+        mct_widen(to, 4, e, c);
+}
+
 int mct_conv2d_dx_dense_dsp(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e_x,
                             mct_error_stats *stats)
 {
@@ -227,6 +259,8 @@ int mct_conv2d_dx_dense_dsp(const mct_conv2d_dx *p, const int8_t *e_y, int8_t *e
         return 0;
     if (d.part < conv->y.c)
         d.sums = (mct_acc4 *)(void *)(d.lanes + MCT_LANES_SIZE(d.part));
+    else
+        widen(&d);
     mct_error_pixels_start(&d.end, &p->error, conv->x.c, e_x, stats);
     for (uint32_t j = 0; j < 4; j++)
         d.end.mult[j] = mult;

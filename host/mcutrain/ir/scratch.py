@@ -155,8 +155,9 @@ def _dw(values: Mapping[str, Value], instr: Instr) -> int:
     quads = _quads(h * w)
     if quads * (16 + 32) > DW_BYTES_MAX:
         return 0
-    fit = (DW_BYTES_MAX // quads - 16) // 32
-    return quads * (16 + 32 * min(fit, taps * _quads(cols)))
+    fit, vectors = (DW_BYTES_MAX // quads - 16) // 32, taps * _quads(cols)
+    changes = 16 * _quads(rows) if fit < vectors else 0
+    return quads * (16 + 32 * min(fit, vectors)) + changes
 
 
 def _dw_planes(h: int, w: int, kh: int, kw: int, sh: int, sw: int) -> int:

@@ -1,7 +1,9 @@
 /*
  * Update of an ungrouped convolution's weights with the DSP extension. Four input channels under a
  * tap lie in the lanes of scratch memory, less their zero point, as a vector over the output
- * pixels; the errors of four output channels lie there as rows of bytes over the pixels.
+ * pixels; the errors of four output channels lie there as rows of bytes over the pixels. Where
+ * there is no room for all vectors, each of them meets as many rows of weights as there is room for
+ * the changes of their sums, which the biases need.
  *
  * No overflow: see mct_conv2d_dw_s8.c; |x - z_x| <= 255.
  */
@@ -14,7 +16,10 @@
 
 typedef struct {
     const mct_conv2d_dw *p;
-    const int8_t *x;
+    const int8_t *e_y, *x;
+    int8_t *w;
+    uint8_t *frac;
+    mct_update_stats *stats;
     int8_t *e;       /* (4, quads of pixels) */
     int16_t *lanes;  /* vectors */
     uint32_t quads;  /* of output pixels */
@@ -122,56 +127,75 @@ static void update_row(const dw *d, mct_weight_row *row, uint32_t k, const int8_
     }
 }
 
-/* Steps of n rows of weights, the first of them k, for `count` vectors from v on. */
-static void update_rows(const dw *d, mct_weight_row rows[4], uint32_t n, uint32_t k, uint32_t v,
-                        uint32_t count)
-{
-    for (uint32_t j = 0; j < n; j++) {
-        if (rows[j].mult != 0)
-            update_row(d, &rows[j], k + j, d->e + 4 * j * d->quads, v, count);
-    }
-}
-
 static MCT_NOINLINE void fill_vectors(const dw *d, uint32_t v, uint32_t count)
 {
     for (uint32_t j = 0; j < count; j++)
         fill_vector(d, v + j, d->lanes + j * d->quads * MCT_LANE_STEP);
 }
 
-/* Rows k to k + n - 1 of the weights, n at most 4; the lanes of all vectors, if they fit, stay. */
-static void update_four(dw *d, mct_weight_row rows[4], uint32_t n, uint32_t k, int *filled)
+/*
+ * Steps of n rows of weights, the first of them k, n at most 4, for `count` vectors from v on;
+ * changes of their sums.
+ */
+static void update_four(const dw *d, uint32_t k, uint32_t n, uint32_t v, uint32_t count,
+                        int32_t *changes)
+{
+    if (!fill_errors(d, d->e_y + k, n))
+        return; /* all steps are 0 */
+    for (uint32_t j = 0; j < n; j++) {
+        mct_weight_row row = mct_weight_row_of(d->p, k + j, d->w, d->frac, d->stats);
+        if (row.mult != 0)
+            update_row(d, &row, k + j, d->e + 4 * j * d->quads, v, count);
+        changes[j] += (int32_t)row.change;
+    }
+}
+
+/* Biases of n rows, the first of them k, after their weights. */
+static void update_biases(const dw *d, uint32_t k, uint32_t n, const int32_t *changes,
+                          int32_t *bias)
+{
+    for (uint32_t j = 0; j < n; j++) {
+        mct_weight_row row = mct_weight_row_of(d->p, k + j, d->w, d->frac, d->stats);
+        row.change = changes[j];
+        if (row.mult != 0)
+            mct_update_folded(&row, bias);
+    }
+}
+
+/* Steps of n rows of weights from `first` on for all vectors, `fit` at a time. */
+static void update_block(const dw *d, uint32_t first, uint32_t n, uint32_t fit, int32_t *changes)
 {
     uint32_t vectors = mct_dw_vectors(d->p);
-    uint32_t fit = mct_dw_vectors_in(d->p, d->p->scratch.bytes);
-    for (uint32_t v = 0; v < vectors; v += fit) {
-        uint32_t count = vectors - v < fit ? vectors - v : fit;
-        if (!*filled || fit < vectors)
+    memset(changes, 0, 4 * n);
+    for (uint32_t v = 0, count; v < vectors; v += count) {
+        count = vectors - v < fit ? vectors - v : fit;
+        if (first == 0 || fit < vectors) /* else they are there */
             fill_vectors(d, v, count);
-        *filled = 1;
-        update_rows(d, rows, n, k, v, count);
+        for (uint32_t k = 0; k < n; k += 4)
+            update_four(d, first + k, n - k < 4 ? n - k : 4, v, count, changes + k);
     }
 }
 
 int mct_conv2d_dw_dense_dsp(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x, int8_t *w,
                             uint8_t *frac, int32_t *bias, mct_update_stats *stats)
 {
-    dw d = {p, x, p->scratch.base, NULL, MCT_QUADS((uint32_t)p->y.h * p->y.w), MCT_QUADS(p->cols)};
-    int filled = 0;
-    if (p->groups != 1 || p->scratch.bytes < mct_dw_bytes(p, 1))
+    dw d = {p, e_y, x, w, frac, stats, .e = p->scratch.base};
+    uint32_t bytes = p->scratch.bytes, fit, block = 4, n;
+    int32_t four[4], *changes = four;
+    if (p->groups != 1 || bytes < mct_dw_bytes(p, 1))
         return 0;
+    d.quads = MCT_QUADS((uint32_t)p->y.h * p->y.w);
+    d.blocks = MCT_QUADS(p->cols);
     d.lanes = (int16_t *)(void *)(d.e + 16 * d.quads);
-    for (uint32_t k = 0; k < p->rows; k += 4) {
-        uint32_t n = p->rows - k < 4 ? p->rows - k : 4;
-        mct_weight_row rows[4];
-        for (uint32_t j = 0; j < n; j++)
-            rows[j] = mct_weight_row_of(p, k + j, w, frac, stats);
-        if (!fill_errors(&d, e_y + k, n))
-            continue; /* all steps are 0 */
-        update_four(&d, rows, n, k, &filled);
-        for (uint32_t j = 0; j < n; j++) {
-            if (rows[j].mult != 0)
-                mct_update_folded(&rows[j], bias);
-        }
+    fit = mct_dw_vectors_in(p, bytes);
+    if (fit < mct_dw_vectors(p) && bytes - mct_dw_bytes(p, fit) > sizeof four) {
+        block = (bytes - mct_dw_bytes(p, fit)) / 16 * 4;
+        changes = (int32_t *)(void *)(d.lanes + fit * d.quads * MCT_LANE_STEP);
+    }
+    for (uint32_t first = 0; first < p->rows; first += n) {
+        n = p->rows - first < block ? p->rows - first : block;
+        update_block(&d, first, n, fit, changes);
+        update_biases(&d, first, n, changes, bias);
     }
     return 1;
 }

@@ -9,5 +9,7 @@ uint32_t mct_conv2d_dw_scratch_bytes(const mct_conv2d_dw *p)
     if (p->groups != 1 || mct_dw_bytes(p, 1) > MCT_DW_BYTES_MAX)
         return 0;
     fit = mct_dw_vectors_in(p, MCT_DW_BYTES_MAX);
-    return mct_dw_bytes(p, vectors < fit ? vectors : fit);
+    if (vectors <= fit)
+        return mct_dw_bytes(p, vectors);
+    return mct_dw_bytes(p, fit) + 16 * MCT_QUADS(p->rows); /* changes of the rows' sums */
 }

@@ -9,37 +9,50 @@
 
 #include "mct_types.h"
 
-/* The next place in each block. */
+/* What comes next: which channel of the trained ones, and the kernels of either block. */
 typedef struct {
-    uint32_t trained, frozen;
+    const uint16_t *perm, *end;
+    const int8_t *trained, *frozen;
 } mct_channels;
 
-static inline int mct_is_trained(const mct_conv *conv, const mct_channels *at, uint32_t c)
+static inline mct_channels mct_channels_of(const mct_conv *conv)
 {
-    return at->trained < conv->trained && (conv->perm == NULL || conv->perm[at->trained] == c);
+    mct_channels at = {NULL, NULL, NULL, conv->trained != 0 ? conv->w_trained : conv->w_frozen};
+    if (conv->perm != NULL) {
+        at.perm = conv->perm;
+        at.end = conv->perm + conv->trained;
+        at.trained = conv->w_trained;
+        at.frozen = conv->w_frozen;
+    }
+    return at;
 }
 
 /* The kernel of channel c, taps weights. */
-static inline const int8_t *mct_next_weights(const mct_conv *conv, mct_channels *at, uint32_t c,
-                                             uint32_t taps)
+static inline const int8_t *mct_next_weights(mct_channels *at, uint32_t c, uint32_t taps)
 {
-    if (mct_is_trained(conv, at, c))
-        return conv->w_trained + taps * at->trained++;
-    return conv->w_frozen + taps * at->frozen++;
+    const int8_t *w;
+    if (at->perm != at->end && *at->perm == c) {
+        at->perm++;
+        w = at->trained;
+        at->trained += taps;
+    } else {
+        w = at->frozen;
+        at->frozen += taps;
+    }
+    return w;
 }
 
 /* Whether perm rises: what the compiler makes does. */
 static inline int mct_channels_rise(const mct_conv *conv)
 {
-    mct_channels at = {0, 0};
+    uint32_t trained = 0, frozen = conv->trained;
     if (conv->perm == NULL)
         return 1;
     for (uint32_t c = 0; c < conv->x.c; c++) {
-        uint32_t place = conv->trained + at.frozen;
-        if (mct_is_trained(conv, &at, c))
-            at.trained++;
-        else if (place < conv->x.c && conv->perm[place] == c)
-            at.frozen++;
+        if (trained < conv->trained && conv->perm[trained] == c)
+            trained++;
+        else if (frozen < conv->x.c && conv->perm[frozen] == c)
+            frozen++;
         else
             return 0;
     }

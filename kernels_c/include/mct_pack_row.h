@@ -31,6 +31,15 @@ MCT_INLINE void mct_pack_three(uint32_t to[2], uint32_t word, int flip)
     to[1] = mct_low_high(odd, even);
 }
 
+/* The nine weights of a kernel of 3, which is the most frequent: for both strides. */
+MCT_INLINE void mct_pack_nine(uint32_t to[6], const int8_t *w)
+{
+    const uint32_t rows[3] = {mct_load4(w), mct_load4(w + 3), mct_load4(w + 5) >> 8};
+    mct_pack_three(to, rows[0], 0);
+    mct_pack_three(to + 2, rows[1], 0);
+    mct_pack_three(to + 4, rows[2], 0);
+}
+
 /*
  * Five or seven weights as pairs, in the order in which the loops load them. flip: from the last
  * weight to the first, times 256. Returns what follows.

@@ -195,12 +195,12 @@ static void make_rows(depthwise *d, uint32_t j)
     const mct_conv2d_dx *p = d->p;
     const mct_conv *conv = &p->conv;
     uint32_t taps = (uint32_t)conv->win.kh * conv->win.kw;
-    mct_channels at = {0, 0};
+    mct_channels at = mct_channels_of(conv);
     memset(d->planes, 0, 2 * MCT_PLANES * d->inputs * d->pitch); /* but for the errors it stays 0 */
     find_errors(d, j);
     for (uint32_t o = 0; o < conv->x.c; o += MCT_PLANES) {
         for (uint32_t i = 0; i < MCT_PLANES; i++) {
-            d->w[i] = mct_next_weights(conv, &at, o + i, taps);
+            d->w[i] = mct_next_weights(&at, o + i, taps);
             d->end.mult[i] =
                 mct_error_multiplier(p->mant[o + i], p->exp[o + i], p->f, p->error.e_out, p->e_y);
         }

@@ -12,6 +12,7 @@
 #include "mct_channels.h"
 #include "mct_kernels.h"
 #include "mct_output.h"
+#include "mct_pack_row.h"
 #include "mct_scratch.h"
 
 typedef struct {
@@ -34,12 +35,12 @@ typedef struct {
     mct_plane_loop *outputs, *loop_sums;
 } depthwise;
 
-/* Row r of the chunk that starts at output row oy; NULL: it lies outside the input. */
-static const int8_t *input_row(const depthwise *d, uint32_t oy, uint32_t r)
+/* Whether row r of the chunk that starts at output row oy lies outside the input. */
+static int is_outside(const depthwise *d, uint32_t oy, uint32_t r)
 {
     const mct_conv *conv = &d->p->conv;
     int32_t iy = (int32_t)(oy * conv->win.sh + r) - conv->win.pt;
-    return iy < 0 || iy >= conv->x.h ? NULL : mct_row(d->x, iy);
+    return iy < 0 || iy >= conv->x.h;
 }
 
 /* The columns of padding, and whole rows that lie outside the input; alike for all channels. */
@@ -49,7 +50,7 @@ static void pad(const depthwise *d, uint32_t oy, uint32_t inputs)
     uint32_t used = (d->outs - 1) * k->sw + k->kw;
     for (uint32_t r = 0; r < inputs; r++) {
         int16_t *row = d->planes + r * d->pitch;
-        uint32_t left = input_row(d, oy, r) == NULL ? used : d->left;
+        uint32_t left = is_outside(d, oy, r) ? used : d->left;
         for (uint32_t j = 0; j < MCT_PLANES; j++, row += d->inputs * d->pitch) {
             for (uint32_t i = 0; i < left; i++)
                 row[i] = d->p->z_x;
@@ -162,26 +163,48 @@ static void set_columns(depthwise *d, uint32_t ox, uint32_t outs)
         d->columns = used - d->left;
 }
 
+/* The input rows under these outputs, the first of them in row `first` of the planes. */
+static void fill(const depthwise *d, const int8_t *top, uint32_t first, uint32_t rows, uint32_t o)
+{
+    const int8_t *end = d->x->base + d->x->rows * d->x->stride, *row = top;
+    uint32_t step = d->inputs * d->pitch, c = d->p->conv.x.c, at = d->first + o;
+    int16_t *plane = d->planes + first * d->pitch;
+    for (; rows > 0; rows--, plane += d->pitch) {
+        mct_planes_fill(plane, step, d->left, row + at, c, d->columns);
+        row += d->x->stride;
+        if (row == end)
+            row = d->x->base;
+    }
+}
+
+/* Table j: bias and kernel w of channel o. */
+static void pack(const depthwise *d, uint32_t j, uint32_t o, const int8_t *w)
+{
+    const mct_window *k = &d->p->conv.win;
+    uint32_t *table = d->tables + j * d->words, shift = d->p->shift[o];
+    if (k->kw == 3 && shift == 0) {
+        table[0] = (uint32_t)d->p->bias[o];
+        mct_pack_nine(table + 1, w);
+    } else {
+        mct_pack_kernel(table, d->p->bias[o], w, k->kw, k->sw, shift);
+    }
+}
+
 /* These outputs of rows oy .. oy + rows - 1, the first at y[at]. */
 static void make_rows(const depthwise *d, uint32_t oy, uint32_t rows, uint32_t at)
 {
     const mct_conv *conv = &d->p->conv;
     const mct_window *k = &conv->win;
-    uint32_t inputs = (rows - 1) * k->sh + k->kh;
-    uint32_t taps = (uint32_t)k->kh * k->kw;
-    mct_channels next = {0, 0};
+    uint32_t inputs = (rows - 1) * k->sh + k->kh, taps = (uint32_t)k->kh * k->kw;
+    int32_t iy = (int32_t)(oy * k->sh) - k->pt;
+    const mct_taps inside = mct_taps_inside(iy, (int32_t)inputs, conv->x.h);
+    const int8_t *top = mct_row(d->x, iy + inside.first);
+    mct_channels next = mct_channels_of(conv);
     pad(d, oy, inputs);
     for (uint32_t o = 0; o < conv->y.c; o += MCT_PLANES) {
-        for (uint32_t r = 0; r < inputs; r++) {
-            const int8_t *row = input_row(d, oy, r);
-            if (row != NULL)
-                mct_planes_fill(d->planes + r * d->pitch, d->inputs * d->pitch, d->left,
-                                row + d->first + o, conv->x.c, d->columns);
-        }
+        fill(d, top, (uint32_t)inside.first, (uint32_t)(inside.end - inside.first), o);
         for (uint32_t j = 0; j < MCT_PLANES; j++)
-            mct_pack_kernel(d->tables + j * d->words, d->p->bias[o + j],
-                            mct_next_weights(conv, &next, o + j, taps), k->kw, k->sw,
-                            d->p->shift[o + j]);
+            pack(d, j, o + j, mct_next_weights(&next, o + j, taps));
         if (d->plain)
             make_plain(d, o, rows, at);
         else

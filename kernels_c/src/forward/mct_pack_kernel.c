@@ -3,15 +3,6 @@
 
 #if MCT_DSP
 
-/* The nine weights of a kernel of 3, which is the most frequent: for both strides. */
-MCT_INLINE void pack_3(uint32_t *to, const int8_t *w)
-{
-    const uint32_t rows[3] = {mct_load4(w), mct_load4(w + 3), mct_load4(w + 5) >> 8};
-    mct_pack_three(to, rows[0], 0);
-    mct_pack_three(to + 2, rows[1], 0);
-    mct_pack_three(to + 4, rows[2], 0);
-}
-
 MCT_INLINE void pack(uint32_t *to, const int8_t *w, uint32_t kw, uint32_t sw)
 {
     for (uint32_t i = 0; i < kw; i++, w += kw)
@@ -32,7 +23,7 @@ void mct_pack_kernel(uint32_t *table, int32_t bias, const int8_t *w, uint32_t kw
     uint32_t *end = table + mct_table_words(kw, sw) - MCT_TABLE_TAIL;
     *table++ = (uint32_t)bias << shift;
     if (kw == 3)
-        pack_3(table, w);
+        mct_pack_nine(table, w);
     else
         pack_any(table, w, kw, sw);
     for (; shift != 0 && table != end; table++)

@@ -50,7 +50,7 @@ def test_scores_are_the_squared_gradients_of_the_reference(graph: Graph) -> None
     engine, machine = Engine(pack(compiled)), Machine(compiled.program)
     watch = GradientWatch(compiled, engine)
     found: dict[str, list[np.ndarray]] = {}
-    samples = _samples(graph, 5)
+    samples = [(data, 1) for data, _ in _samples(graph, 5)]  # one class: the gradients agree
     for data, label in samples:
         with engine.hook(watch.note):
             engine.train(data, label, 0.0, 0.0)
@@ -67,9 +67,17 @@ def test_scores_are_the_squared_gradients_of_the_reference(graph: Graph) -> None
             if name == "weight":  # what remains when the inputs have their mean taken away
                 mean = np.mean(found[f"{layer}.input"], axis=0)
                 each = each - mean * np.stack(found[f"{layer}.seen"])
-            wanted = (each**2).sum(axis=1).mean(axis=0)
+            squares = (each**2).sum(axis=1).mean(axis=0)
+            pairs = sum(
+                (each[i] * each[j]).sum(axis=0)
+                for i in range(len(each))
+                for j in range(len(each))
+                if i != j
+            )  # the product of two different samples' gradients has no noise of its own
+            mean = np.maximum(pairs, 0) / (len(each) * (len(each) - 1))
+            wanted = squares * mean
             scale = (np.stack(found[f"{layer}.{name}"]) ** 2).sum(axis=1).max()
-            assert np.allclose(values, wanted, rtol=1e-9, atol=1e-12 * scale), (layer, name)
+            assert np.allclose(values**2, wanted, rtol=1e-9, atol=1e-12 * scale**2), (layer, name)
             nonzero += int(wanted.any())
     assert nonzero > len(scores.layers)
 
@@ -115,7 +123,7 @@ def test_a_channel_that_never_changes_is_worth_nothing_beside_a_bias() -> None:
     x[..., 1] = 100
     scores = score(graph, [(sample.tobytes(), i % 3) for i, sample in enumerate(x)])
     found = scores.layers["point"].channels
-    assert found[1] < 1e-12 * found.sum()
+    assert found[1] < 1e-9 * found.sum()
     assert found[0] > 0
     assert found[2] > 0
 
@@ -161,7 +169,26 @@ def test_what_matters_is_chosen_first() -> None:
     least = compile_program(graph, Plan(("b2.pw1",), {"b2.pw1": wanted})).pool_bytes
     chosen = choose(graph, scores, least, 8)
     assert set(chosen.plan.weights["b2.pw1"]) >= set(wanted)
-    assert chosen.value >= 3.0
+    assert chosen.value >= (1 - 1e-9) * 3**0.5
+
+
+def test_a_layer_is_worth_its_gradient_norm() -> None:
+    graph = residual_network(12)
+    scores = score(graph, _samples(graph, 8))
+    found = candidates(graph, scores, 8)
+    for name, layer in scores.layers.items():
+        worth = sum(c.value for c in found if c.layer == name)
+        assert worth**2 == pytest.approx(layer.channels.sum() + layer.bias)
+
+
+def test_bytes_go_to_several_layers() -> None:
+    """Of equal channels of two like layers, as many of each are the first to be taken."""
+    b = NetworkBuilder((6, 6, 8), 5, "twins")
+    graph = b.head(b.conv("second", b.conv("first", "x", 8, relu=True), 8, relu=True), 3)
+    scores = Scores({n: LayerScore(np.ones(8)) for n in ("first", "second")}, samples=1)
+    taken = [c.layer for c in candidates(graph, scores, 8) if c.channels]
+    for count in range(2, 17, 2):
+        assert taken[:count].count("first") == count // 2
 
 
 def test_the_choice_fits_and_grows_with_the_sram() -> None:

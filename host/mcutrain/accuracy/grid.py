@@ -15,6 +15,7 @@ CANDIDATES = 5
 SEARCH_SEEDS = 2  # runs of a candidate; 1 in rows that are run once
 MOST_CANDIDATES = 8  # where the best one is at an end of the range
 GENERATION = 1  # raise it where a change of the code changes results: old ones are left out then
+AUTO_GENERATION = 2  # the same, for the method that computes plans
 NETWORK = "mcunet-5fps.pkl"
 
 
@@ -89,7 +90,8 @@ class Settings:
     @property
     def key(self) -> str:
         """The name under which the result is kept."""
-        text = json.dumps([GENERATION, asdict(self)], sort_keys=True)
+        auto = [AUTO_GENERATION] if self.row.scheme.startswith(AUTO) else []
+        text = json.dumps([GENERATION, *auto, asdict(self)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mcutrain.accuracy.grid import AUTO, GENERATION, Row
+from mcutrain.accuracy.grid import AUTO, AUTO_GENERATION, GENERATION, Row
 from mcutrain.compile import compile_program
 from mcutrain.data import Dataset
 from mcutrain.files import make_folder, write_atomic
@@ -28,7 +28,8 @@ def plan_of(row: Row, graph: Graph, data: Dataset, out: Path) -> Plan:
     published = resolve_scheme(graph, name, row.bits)
     if name == row.scheme:
         return published
-    path = make_folder(out / "plans") / f"{row.data}-{name}-{row.bits}-{GENERATION}.json"
+    generation = f"{GENERATION}.{AUTO_GENERATION}"
+    path = make_folder(out / "plans") / f"{row.data}-{name}-{row.bits}-{generation}.json"
     if not path.is_file():
         pool = compile_program(graph, published).pool_bytes
         plan = automatic_plan(graph, data, pool, row.bits)

@@ -1,14 +1,19 @@
 """The plan with the largest score that fits: layers and input channels by score per byte.
 
+The score of a plan is the sum over its layers of gradient norms, not of their squares: the most
+that a step can win when no layer may move by more than a given length. So the first channels of a
+layer count most, and bytes spread over more layers than the few with the largest gradients.
+
 Bytes rank the candidates; what decides is the SRAM of the compiled program. How deep the backward
 pass may reach is tried out, because it costs masks and errors whatever trains there; within a depth
-as many candidates are taken as fit.
+as many candidates are taken as fit. It reaches back half of the layers, farther only if all of
+those can train: gradients are larger nearer to the input, but what trains there wins less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +24,7 @@ from mcutrain.plan.scheme import trainable_layers
 from mcutrain.search.gradients import Scores
 
 _DEPTHS = 8  # tried over the whole network, before the best one's neighbourhood
-_PARTS = 100  # of the candidates, while depths are compared
+_PARTS = 50  # of the candidates that fit, while depths are compared
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class Candidate:
 
     Attributes:
         channels: input channels of the layer's weights; () stands for its biases.
-        value: mean squared norm of the gradient.
+        value: by how much it raises the layer's gradient norm, after the better ones.
         nbytes: weights with their fractions and saved activations, or biases.
     """
 
@@ -52,11 +57,20 @@ def candidates(graph: Graph, scores: Scores, fraction_bits: int) -> list[Candida
     found: list[Candidate] = []
     for node in trainable_layers(graph):
         if node.name in scores.layers:
-            found += _of_layer(graph, node, scores, fraction_bits)
-    return sorted(found, key=lambda c: (-c.value / c.nbytes, c.layer, c.channels))
+            squares = sorted(_of_layer(graph, node, scores, fraction_bits), key=_rank)
+            sums = np.sqrt(np.cumsum([0.0, *(c.value for c in squares)]))
+            found += [
+                replace(c, value=float(v)) for c, v in zip(squares, np.diff(sums), strict=True)
+            ]
+    return sorted(found, key=_rank)
+
+
+def _rank(candidate: Candidate) -> tuple[float, str, tuple[int, ...]]:
+    return -candidate.value / candidate.nbytes, candidate.layer, candidate.channels
 
 
 def _of_layer(graph: Graph, node: Node, scores: Scores, bits: int) -> Iterator[Candidate]:
+    """Candidates whose values are squares."""
     layer, weight = scores.layers[node.name], node.params["weight"]
     yield Candidate(node.name, (), layer.bias, 4 * weight.shape[0])
     total = input_channels(graph, node)
@@ -93,18 +107,30 @@ def choose(
     """
     search = _Search(graph, candidates(graph, scores, fraction_bits), pool, fraction_bits)
     count = len(trainable_layers(graph))
-    depths = sorted({max(1, round(count * (i + 1) / _DEPTHS)) for i in range(_DEPTHS)})
-    best = Chosen(Plan(fraction_bits=fraction_bits), 0.0, 0)
-    for done, depth in enumerate(depths):
-        best = max(best, search.at(depth), key=lambda c: c.value)
-        progress(done + 1, len(depths) + 4)
-    step = max(1, count // _DEPTHS // 3)
-    near = [best.depth + i * step for i in (-2, -1, 1, 2)]
-    for done, depth in enumerate(near):
-        if 1 <= depth <= count and depth not in depths:
-            best = max(best, search.at(depth), key=lambda c: c.value)
-        progress(len(depths) + done + 1, len(depths) + 4)
+    half = (count + 1) // 2
+    best = _tried(search, range(1, half + 1), progress)
+    if search.all_fit(half):
+        deeper = _tried(search, range(half + 1, count + 1), progress)
+        best = max(best, deeper, key=lambda c: c.value)
     return max(best, search.at(best.depth, parts=len(search.ranked)), key=lambda c: c.value)
+
+
+def _tried(search: _Search, depths: range, progress: Callable[[int, int], None]) -> Chosen:
+    """The best of some depths all over the range and around the best of those."""
+    count = len(depths)
+    some = [depths[0] + max(1, round(count * (i + 1) / _DEPTHS)) - 1 for i in range(_DEPTHS)]
+    tried: dict[int, Chosen] = {0: Chosen(Plan(fraction_bits=search.bits), 0.0, 0)}
+
+    def best_with(more: list[int], done: int) -> Chosen:
+        for depth in more:
+            if depth in depths and depth not in tried:
+                tried[depth] = search.at(depth)
+            done += 1
+            progress(done, _DEPTHS + 4)
+        return max(tried.values(), key=lambda c: c.value)
+
+    best, step = best_with(some, 0), max(1, count // _DEPTHS // 3)
+    return best_with([best.depth + i * step for i in (-2, -1, 1, 2)], _DEPTHS)
 
 
 class _Search:
@@ -114,21 +140,30 @@ class _Search:
         self._least = self._bytes(())
 
     def at(self, depth: int, parts: int = _PARTS) -> Chosen:
-        """The best prefix of the candidates in the last `depth` layers that fits, to one part."""
-        reached = set(self.layers[len(self.layers) - depth :])
-        ranked = [c for c in self.ranked if c.layer in reached]
-        count = self._most(ranked, max(1, len(ranked) // parts))
+        """The best candidates in the last `depth` layers, as many as fit; of `parts` parts of them
+        the last one may be left out.
+        """
+        ranked = self._reached(depth)
+        count = self._most(ranked, parts)
         taken = ranked[:count]
         return Chosen(self._plan(taken), sum(c.value for c in taken), depth)
 
-    def _most(self, ranked: Sequence[Candidate], part: int) -> int:
+    def all_fit(self, depth: int) -> bool:
+        """Whether all of the last `depth` layers can train."""
+        return self._bytes(self._reached(depth)) <= self.pool
+
+    def _reached(self, depth: int) -> list[Candidate]:
+        reached = set(self.layers[len(self.layers) - depth :])
+        return [c for c in self.ranked if c.layer in reached]
+
+    def _most(self, ranked: Sequence[Candidate], parts: int) -> int:
         """How many of them fit, to a part: where the bytes that are left should be used up, from
         the last trial on; in the middle of what is not known every third time.
         """
         sums = np.cumsum([0, *(c.nbytes for c in ranked)])
         low, high, tried, need = 0, len(ranked) + 1, 0, self._least
         trials = 0
-        while high - low > part:
+        while high - low > max(1, low // parts):
             guess = int(np.searchsorted(sums, sums[tried] + self.pool - need, side="right")) - 1
             tried = (low + high) // 2 if trials % 3 == 2 else min(max(guess, low + 1), high - 1)
             need = self._bytes(ranked[:tried])

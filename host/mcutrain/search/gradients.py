@@ -1,11 +1,17 @@
 """How much the loss depends on each layer's input channels and biases: squared gradient norms.
 
+Two squares say different things. The mean of squares is what a parameter could do for single
+samples; but much of that is noise, the more the earlier the layer. The square of the mean is what
+it does for all of them in one step; but later steps are of use to some of them only. The score is
+their geometric mean. With N samples the square of the mean is estimated without bias as
+(|sum g|^2 - sum |g|^2) / (N (N - 1)).
+
 Large squares alone mislead: a channel that is hardly ever zero has a large gradient, but most of it
 is what a bias could do as well, and there is one of those already. So the inputs of a layer are
 taken without their mean over all samples; what remains of a weight's gradient is its own.
 
 The ranking by norm per byte is that of TraDy ("Study of Training Dynamics for Memory-Constrained
-Fine-Tuning", 2025), which does not take means away. The gradients are those of the int8 backward
+Fine-Tuning", 2025), which takes raw means of squares. The gradients are those of the int8 backward
 pass itself, at rate 0: its errors are read as the engine makes them.
 """
 
@@ -36,7 +42,7 @@ _Floats = npt.NDArray[np.float64]
 
 @dataclass
 class LayerScore:
-    """Means over samples of squared gradient norms, in real units.
+    """Geometric means of the mean squared gradient and the squared mean gradient, in real units.
 
     Attributes:
         channels: one an input channel (depthwise: channel), as plans count them; empty where the
@@ -88,32 +94,39 @@ def _full(graph: Graph) -> Plan:
 
 
 class _Squares:
-    """Squares of gradients of a layer's weights, by input channel: their sums.
+    """Squares of a layer's gradients, by channel of the last axis: their sums.
 
-    With the mean m of a channel, the gradient of its weights is g - m b for inputs without their
-    mean, where b is the gradient of the biases of the outputs that see the channel. The sums of its
-    squares follow from those of g and b, whatever m turns out to be.
+    With the mean m of an input channel, the gradient of its weights is g - m b for inputs without
+    their mean, where b is the gradient of the biases of the outputs that see the channel. All sums
+    follow from those of g and b, whatever m turns out to be.
     """
 
-    def __init__(self, channels: int) -> None:
-        self._gradients, self._products, self._biases, self._means = np.zeros((4, channels))
+    def __init__(self, gradient: _Floats) -> None:
+        self._total, self._bias_total = np.zeros_like(gradient), np.zeros(gradient.shape[1:])
+        self._gradients, self._products, self._biases, self._means = np.zeros(
+            (4, gradient.shape[-1])
+        )
         self._seen = 0
 
     def add(self, gradient: _Floats, bias: _Floats, means: _Floats) -> None:
         """A sample's gradients, (taps, outputs, channels) and (outputs, channels), and the means of
         its input channels.
         """
+        self._total += gradient
+        self._bias_total += bias
         self._gradients += np.square(gradient).sum(axis=(0, 1))
         self._products += (gradient * bias).sum(axis=(0, 1))
         self._biases += len(gradient) * np.square(bias).sum(axis=0)
         self._means += means
         self._seen += 1
 
-    def sums(self) -> _Floats:
-        """(channels,), not below 0."""
+    def scores(self, samples: int) -> _Floats:
+        """(channels,), not below 0; samples that were not added had no gradient."""
         m = self._means / self._seen
         squares = self._gradients - 2 * m * self._products + m**2 * self._biases
-        return np.asarray(np.maximum(squares, 0.0))
+        total = np.square(self._total - m * self._bias_total).sum(axis=(0, 1))
+        mean = (total - squares) / (samples * max(1, samples - 1))
+        return np.asarray(np.sqrt(np.maximum(squares / samples, 0.0) * np.maximum(mean, 0.0)))
 
 
 class GradientWatch:
@@ -123,16 +136,15 @@ class GradientWatch:
         self.program = compiled.program
         self._read = Gradients(engine, compiled.program)
         self._weights: dict[str, _Squares] = {}
-        self._biases: dict[str, float] = {}
+        self._biases: dict[str, _Squares] = {}
 
     def scores(self, samples: int) -> Scores:
         """What was found in so many training steps; a step without gradients counts as zeros."""
-        none = np.zeros(0)
         layers = {}
-        for name, squares in self._biases.items():
+        for name, biases in self._biases.items():
             weights = self._weights.get(name)
-            channels = none if weights is None else weights.sums() / samples
-            layers[name] = LayerScore(channels, squares / samples)
+            channels = np.zeros(0) if weights is None else weights.scores(samples)
+            layers[name] = LayerScore(channels, float(biases.scores(samples)[0]))
         return Scores(layers, samples)
 
     def note(self, index: int, event: HookEvent) -> None:
@@ -142,12 +154,14 @@ class GradientWatch:
             return
         bias = self._read.bias(instr)
         if instr.op == "conv2d_db":
-            self._biases[instr.layer] = self._biases.get(instr.layer, 0.0) + float(bias @ bias)
+            one = bias[None, :, None]  # all biases together, as the weights of a channel are
+            none = np.zeros(1)
+            self._biases.setdefault(instr.layer, _Squares(one)).add(one, none[None], none)
             return
         gradient, means = self._read.weight(instr), self._read.input_means(instr)
         groups = len(bias) // gradient.shape[1]  # an input channel is seen by its group's outputs
         seen = np.repeat(bias.reshape(groups, -1).T, len(means) // groups, axis=1)
-        self._weights.setdefault(instr.layer, _Squares(len(means))).add(gradient, seen, means)
+        self._weights.setdefault(instr.layer, _Squares(gradient)).add(gradient, seen, means)
 
 
 def _with_fitted_head(graph: Graph, samples: Sequence[Sample]) -> Graph:

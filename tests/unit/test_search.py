@@ -205,6 +205,18 @@ def test_the_choice_fits_and_grows_with_the_sram() -> None:
     assert values[0] < values[-1]
 
 
+def test_the_first_half_trains_only_where_all_of_the_second_does() -> None:
+    graph = residual_network(12)
+    layers = [n.name for n in trainable_layers(graph)]
+    half = (len(layers) + 1) // 2
+    scores = _uneven(graph)
+    scores.layers[layers[0]].channels[:] = 100.0
+    room = compile_program(graph, resolve_scheme(graph, f"last:{half}")).pool_bytes
+    assert choose(graph, scores, room - 1, 8).depth <= half
+    whole = compile_program(graph, resolve_scheme(graph, "full")).pool_bytes
+    assert choose(graph, scores, whole, 8).plan == resolve_scheme(graph, "full")
+
+
 def test_where_nothing_fits_only_the_classifier_trains() -> None:
     graph = residual_network(8)
     chosen = choose(graph, _uneven(graph), 0, 8)

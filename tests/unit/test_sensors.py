@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+import sys
 import threading
 import time
 import warnings
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcutrain.cli.sources import labeller
+from mcutrain.cli.sources import labeller, windows_of
 from mcutrain.errors import InputError, LinkError, UsageError
 from mcutrain.ir.graph import QParams
 from mcutrain.quantize.inputs import to_int8
@@ -95,6 +96,18 @@ def test_windows_have_length_and_hop(hop: int, expected: list[int]) -> None:
     assert [w.values.tolist() for w in Windows(4, hop, 2).feed(ramp(13, "a"))] == [
         w.values.tolist() for w in found
     ]
+
+
+def test_a_stream_that_has_ended_keeps_no_readings() -> None:
+    """A file that is read over and over does not fill the memory."""
+    values = np.zeros((10, 3))
+    cutters: list[Windows] = []
+    blocks = (Block(v, None, first=True) for v in (values, values))
+    assert sum(1 for _ in windows_of(blocks, lambda _channels: 4, None, "x", cutters)) == 4
+    used = sys.getrefcount(values)
+    assert len(cutters) == 1
+    cutters[0].end()
+    assert sys.getrefcount(values) == used
 
 
 def test_a_window_has_one_label_and_lies_in_one_recording() -> None:

@@ -143,6 +143,8 @@ def windows_of(
             windows = Windows(long, hop or long, channels, name)
             cutters.append(windows)
         yield from windows.feed(block)
+    if windows is not None:
+        windows.end()
 
 
 def left_out(used: Sequence[Source], cutters: Sequence[Windows]) -> dict[str, int]:

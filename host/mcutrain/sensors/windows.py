@@ -68,6 +68,10 @@ class Windows:
             if len(self._readings) == self.length:
                 yield from self._cut()
 
+    def end(self) -> None:
+        """Lets go of readings without a window, which keep those beside them in memory, too."""
+        self._readings.clear()
+
     def _cut(self) -> Iterator[Window]:
         labels = {label for _, label in self._readings}
         if len(labels) > 1:

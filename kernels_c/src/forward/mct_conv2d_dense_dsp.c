@@ -178,19 +178,19 @@ static void make_pixels(mct_dense *d, uint32_t pixels, int four)
 
 /*
  * Copies the weights of a block to where each channel's are whole quads. What follows them in the
- * last one meets a 0: so it is the next channel's weights, where there are any.
+ * last one meets a 0: so it is what comes next in the block, where that much is left of it.
  */
 static void pad_weights(mct_dense_block *b, uint32_t channels, int8_t *to)
 {
     const int8_t *from = b->w;
     b->w = to;
     b->row = 4 * MCT_QUADS(b->n);
-    for (; channels > 1; channels--, from += b->n) {
+    for (; channels * b->n >= b->row; channels--, from += b->n) {
         for (const int8_t *at = from, *end = from + b->n; at < end; at += 4, to += 4)
             mct_store4(to, mct_load4(at));
     }
-    to = mct_copy(to, from, b->n);
-    mct_fill(to, 0, b->row - b->n);
+    for (; channels > 0; channels--, from += b->n)
+        to = mct_fill(mct_copy(to, from, b->n), 0, b->row - b->n);
 }
 
 int mct_conv2d_dense_dsp(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,

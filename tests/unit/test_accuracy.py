@@ -29,7 +29,14 @@ from mcutrain.accuracy.grid import (
     wanted,
 )
 from mcutrain.accuracy.store import Store
-from mcutrain.accuracy.table import auto_difference, cell_of, difference, markdown, to_dict
+from mcutrain.accuracy.table import (
+    at_equal_rates,
+    auto_difference,
+    cell_of,
+    difference,
+    markdown,
+    to_dict,
+)
 from mcutrain.errors import InputError
 
 ROW = Row("flowers5", "49kb", INT8)
@@ -191,6 +198,21 @@ def test_differences_are_paired_by_seed() -> None:
     cell = cell_of(ROW, results)
     assert cell is not None
     assert (cell.mean, cell.deviation) == (pytest.approx(82.0), pytest.approx(2.0))
+
+
+def test_trainers_are_also_compared_at_equal_rates() -> None:
+    """Around the rates that were chosen, on the images that chose them."""
+    shadow = replace(ROW, trainer=SHADOW)
+    mine, theirs = searches(ROW, {}), searches(shadow, {})
+    rates = _rates(mine)
+    results = _with(_with({}, mine, rates[2]), theirs, rates[2])
+    near = [s for s in theirs if s.rate in rates[1:4]]
+    results |= {s.key: _result(results[s.key]["accuracy"] - 0.01) for s in near[1:]}
+    found = at_equal_rates([ROW], results)
+    assert found is not None
+    assert found.pairs == len(near) == 3 * SEARCH_SEEDS
+    assert found.mean == pytest.approx((found.pairs - 1) / found.pairs)
+    assert at_equal_rates([ROW], {k: r for k, r in results.items() if k != near[0].key}) is None
 
 
 def test_a_table_can_be_drawn_before_all_has_run() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mcutrain.accuracy.grid import (
     AUTO,
@@ -24,6 +25,7 @@ from mcutrain.accuracy.grid import (
     extra_rows,
     final,
     probe_row,
+    searches,
 )
 
 _MOST_SEEDS = 100
@@ -105,7 +107,32 @@ def _paired(rows: Iterable[tuple[Row, Row]], results: Results) -> Difference | N
             return None
         pairs = zip(first.accuracies, second.accuracies, strict=False)
         differences.append(np.array([a - b for a, b in pairs]))
-    if not differences:
+    return _mean_of(differences)
+
+
+def at_equal_rates(rows: Iterable[Row], results: Results) -> Difference | None:
+    """Over several int8 rows, on held-out training images: runs with the same rate and seed.
+
+    Rates from half of the lower one to twice the higher one that the two trainers chose: what the
+    search for rates adds to a difference by chance is not in this one.
+    """
+    differences = []
+    for row in rows:
+        shadow = replace(row, trainer=SHADOW)
+        chosen = [rate for r in (row, shadow) if (rate := chosen_rate(r, results)) is not None]
+        if len(chosen) < 2:
+            return None
+        runs = [s for s in searches(row, results) if min(chosen) / 2 <= s.rate <= 2 * max(chosen)]
+        pairs = [(results.get(s.key), results.get(replace(s, row=shadow).key)) for s in runs]
+        differences.append(
+            np.array([100 * (a["accuracy"] - b["accuracy"]) for a, b in pairs if a and b])
+        )
+    return _mean_of(differences)
+
+
+def _mean_of(differences: list[npt.NDArray[np.float64]]) -> Difference | None:
+    """Each row has the same weight, whatever its number of pairs."""
+    if not differences or not all(map(len, differences)):
         return None
     mean = float(np.mean([d.mean() for d in differences]))
     error = None
@@ -129,7 +156,10 @@ def to_dict(results: Results) -> dict[str, Any]:
             }
             for cell in cells
         ],
-        "differences": {name: _plain(d) for name, d in _differences(results).items()},
+        "differences": {name: _plain(d) for name, d in _differences(results, difference).items()},
+        "differences at equal rates": {
+            name: _plain(d) for name, d in _differences(results, at_equal_rates).items()
+        },
         "computed minus published": _plain(auto_difference(_all_auto(), results)),
     }
 
@@ -138,12 +168,14 @@ def _plain(found: Difference | None) -> dict[str, Any] | None:
     return None if found is None else vars(found)
 
 
-def _differences(results: Results) -> dict[str, Difference | None]:
+def _differences(
+    results: Results, kind: Callable[[Iterable[Row], Results], Difference | None]
+) -> dict[str, Difference | None]:
     """By scheme over all data sets, and over all sparse schemes."""
     sparse = [s for s in SCHEMES if s != "head"]
-    found = {s: difference([Row(d, s, INT8) for d in DATA], results) for s in sparse}
+    found = {s: kind([Row(d, s, INT8) for d in DATA], results) for s in sparse}
     every = [Row(d, s, INT8) for d in DATA for s in sparse]
-    return found | {" and ".join(sparse): difference(every, results)}
+    return found | {" and ".join(sparse): kind(every, results)}
 
 
 def markdown(results: Results) -> str:
@@ -183,9 +215,16 @@ def _main_table(results: Results) -> str:
 
 def _difference_table(results: Results) -> str:
     lines = []
-    for name, found in _differences(results).items():
-        lines.append((name, _signed(found), "–" if found is None else str(found.pairs)))
-    return _lines(("scheme", "mean ± standard error, points", "pairs"), lines)
+    equal = _differences(results, at_equal_rates)
+    for name, found in _differences(results, difference).items():
+        both = (found, equal[name])
+        lines.append((name, *(text for d in both for text in (_signed(d), _pairs(d)))))
+    head = ("scheme", "test images, points", "pairs", "at equal rates, held-out images", "pairs")
+    return _lines(head, lines)
+
+
+def _pairs(found: Difference | None) -> str:
+    return "–" if found is None else str(found.pairs)
 
 
 def _all_auto() -> list[Row]:

@@ -98,6 +98,21 @@ def test_a_run_learns_and_says_so(whole: Path) -> None:
     assert [s["number"] for s in steps_of(whole)] == list(range(STEPS))
 
 
+def test_inspect_of_a_run_shows_the_image_that_was_trained(work: Path, whole: Path) -> None:
+    assert ask("inspect", whole) == ask("inspect", work / "small.mcti")
+
+
+def test_what_a_run_prints_leaves_out_what_says_nothing(work: Path, tmp_path: Path) -> None:
+    """No stack of the host engine; a hint where the test samples are all of one class."""
+    *words, out = train_words(work, tmp_path / "mixed", steps=2)
+    mixed = call(*words, out)
+    assert "accuracy after" in mixed.stdout
+    assert "stack" not in mixed.stdout
+    assert "one class" not in mixed.stderr
+    words[words.index("--test") + 1] = f"npz:{work}/d.npz?split=test&classes=0"
+    assert "one class" in call(*words, tmp_path / "single").stderr
+
+
 def test_without_kept_prefixes_a_run_ends_with_the_same_bytes(
     work: Path, whole: Path, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import termios
@@ -368,3 +369,22 @@ def test_watch_recordings_stream_at_their_scale(
     code, real = cli(capsys, *stream(image, tmp_path / "real.npz", "--out", tmp_path / "real"))
     assert real["predictions"] == scaled["predictions"]
     assert sum(real["predictions"]) == real["windows"]
+
+
+def test_what_is_printed_for_people(
+    image: Path, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where nothing is learned, nothing is right before it; a recording counts its windows."""
+    windows = tmp_path / "w.npz"
+    for words, wanted in (
+        (stream(image, files / "test.csv", "--evaluate"), r" right  +\d+"),
+        (["record", files / "test.csv", "-o", windows, "--length", LENGTH], r"\), [\d,]+ windows"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            main([str(w) for w in words])
+        out = capsys.readouterr().out
+        assert caught.value.code == 0
+        assert re.search(wanted, out), out
+        assert "before learning" not in out
+    with np.load(windows) as data:
+        assert f" {len(data['x']):,} windows" in out

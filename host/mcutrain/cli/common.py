@@ -211,7 +211,9 @@ def load_network(net: str, classes: int | None = None) -> Graph:
             raise InputError(
                 "no such network",
                 where=net,
-                why="it is neither a file nor one of " + (", ".join(sorted(known)) or "(none)"),
+                why="it is no file, and no network that comes with mcutrain ("
+                + (", ".join(sorted(known)) or "none")
+                + ")",
                 hint="mcutrain quantize MODEL --data DATA -o NET makes one",
             )
         path = known[net]

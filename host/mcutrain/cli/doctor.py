@@ -31,6 +31,7 @@ _PACKAGES = (
     ("cffi", ""),
     ("pyserial", ""),
     ("pyelftools", ""),
+    ("pillow", "images"),
     ("matplotlib", "report"),
     ("torch", "torch"),
     ("ortools", "solver"),

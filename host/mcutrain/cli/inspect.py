@@ -16,10 +16,13 @@ from mcutrain.ir.graph import Graph, Node
 from mcutrain.ir.serialize import network_hash
 from mcutrain.quantize.inputs import PIXEL_ZERO_POINT
 from mcutrain.report.html import describe_plan
+from mcutrain.report.log import IMAGE
 
 
 def run(
-    file: Annotated[str, typer.Argument(help="An image, a network file, or a name of a network.")],
+    file: Annotated[
+        str, typer.Argument(help="An image, a run, a network file, or a name of a network.")
+    ],
     as_bytes: Annotated[
         bool, typer.Option("--bytes", help="Of an image: what its bytes are for.")
     ] = False,
@@ -27,12 +30,16 @@ def run(
 ) -> None:
     """Show the layers of a network, or header, tensors, program, memory and plan of an image.
 
+    Of a run folder it shows the image that was trained.
+
     Example: mcutrain inspect demo.mcti
     """
     path = Path(file)
+    if path.is_dir() and (path / IMAGE).is_file():
+        path = path / IMAGE
     content = read_bytes(path, "file") if path.is_file() else b""
     if content.startswith(fmt.MAGIC):
-        image = unpack(content, file)
+        image = unpack(content, str(path))
         show(as_json, image_to_dict(image), lambda: _draw(image, as_bytes))
     else:
         graph = load_network(file)

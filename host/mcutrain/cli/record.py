@@ -99,7 +99,7 @@ def run(
         failure.why = f"{failure.why or failure.message}; {result['readings']} readings are in "
         failure.why += str(output)
         raise failure
-    show(as_json, result, lambda: _draw(result))
+    show(as_json, result, lambda: _draw(result, length is not None))
 
 
 def _store(
@@ -211,11 +211,12 @@ class _Recording:
         return buffer.getvalue(), len(x), cutters
 
 
-def _draw(result: dict[str, Any]) -> None:
+def _draw(result: dict[str, Any], as_windows: bool) -> None:
+    windows = f", {result['stored']:,} windows" if as_windows else ""
     labels = ", ".join(f"{n:,} {name or 'without label'}" for name, n in result["labels"].items())
     OUT.print(
         f"{result['output']}: {result['readings']:,} readings of {result['channels']} channels "
-        f"({labels})",
+        f"({labels}){windows}",
         highlight=False,
         markup=False,
     )

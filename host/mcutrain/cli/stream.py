@@ -290,7 +290,7 @@ def _draw(result: Mapping[str, Any], out: Path | None) -> None:
     grid.add_row("windows", f"{result['windows']:,}")
     grid.add_row("of these learned", f"{result['trained']:,}")
     for key, text in (
-        ("accuracy", "right before learning"),
+        ("accuracy", "right before learning" if result["trained"] else "right"),
         ("recent_accuracy", "right, of the last 50"),
     ):
         if result[key] is not None:

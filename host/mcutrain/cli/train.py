@@ -155,7 +155,8 @@ def _draw(info: Mapping[str, Any], out: Path) -> None:
     for label, name in (
         (f"{pool}, planned", "pool_planned"),
         (f"{pool}, used", "pool_used"),
-        ("SRAM: stack, used", "stack_used"),
+        # The host engine has no stack of its own to measure.
+        *([("SRAM: stack, used", "stack_used")] if stats["stack_bytes"] else []),
         ("values that saturated", "saturated"),
         ("samples learnt already", "learnt"),
         ("frames damaged on the link", "damaged"),
@@ -164,5 +165,11 @@ def _draw(info: Mapping[str, Any], out: Path) -> None:
     OUT.print(grid)
     if "after" not in info:
         ERR.print("accuracy was not measured: --test DATA does that", highlight=False)
+    elif sum(any(row) for row in info["after"]["confusion"]) == 1 < len(info["after"]["confusion"]):
+        ERR.print(
+            "all samples of --test are of one class, which says little: files are often sorted "
+            "by class, and seed=1 before count=N shuffles them",
+            highlight=False,
+        )
     following = shlex.join(["mcutrain", "report", str(out), "-o", "report.html"])
     ERR.print(f"next: {following}", highlight=False, markup=False, soft_wrap=True)

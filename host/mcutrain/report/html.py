@@ -278,8 +278,9 @@ def _memory(info: Mapping[str, Any], image: Image) -> str:
     rows = [
         ["state and arena", image.pool_bytes, None, None],
         ["pool (an image in SRAM included)", *(stats[f"pool_{k}"] for k in columns)],
-        ["stack", None, stats["stack_bytes"], stats["stack_used"]],
     ]
+    if stats["stack_bytes"]:  # the host engine has none of its own
+        rows.append(["stack", None, stats["stack_bytes"], stats["stack_used"]])
     return _table(["bytes", " planned", " there", " high-water mark"], rows)
 
 

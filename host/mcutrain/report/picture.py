@@ -24,7 +24,7 @@ class Picture:
     """Lines of text, the topmost first, and what the letters in them mean.
 
     Attributes:
-        lines: bytes and a row of letters each; the last two name the peak and the passes.
+        lines: bytes and a row of letters each; the last three are zero, the passes and the peak.
         legend: letter and kind, of the kinds that occur.
     """
 
@@ -55,7 +55,8 @@ def picture(compiled: CompiledProgram, width: int = 96, height: int = 16) -> Pic
     at = max(range(width), key=lambda i: sum(columns[i].values()))
     forward = max(1, program.forward * width // total)
     lines.append(f"{'0':>9} +" + "-" * width)
-    lines.append(" " * 11 + _axis(at, forward, width))
+    lines.append(" " * 11 + _axis(forward, width))
+    lines.append(" " * (11 + at) + PEAK)
     seen = {kind for c in columns for kind in c}
     return Picture(tuple(lines), tuple((LETTERS[k], k) for k in LETTERS if k in seen))
 
@@ -83,9 +84,7 @@ def _column(alive: dict[str, int], unit: float, height: int) -> str:
     return column.ljust(height)
 
 
-def _axis(peak: int, forward: int, width: int) -> str:
-    """`^` under the peak, and which columns are the forward and the backward pass."""
-    line = list("forward".center(forward, "-")[:forward] + "backward".center(width - forward, "="))
-    if peak < len(line):
-        line[peak] = PEAK
-    return "".join(line)
+def _axis(forward: int, width: int) -> str:
+    """Which columns are the forward and the backward pass."""
+    backward = width - forward
+    return "forward".center(forward, "-")[:forward] + "backward".center(backward, "=")[:backward]

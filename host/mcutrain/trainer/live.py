@@ -61,7 +61,10 @@ class Format:
         Raises:
             InputError: they do not fill the input.
         """
-        if self._size % channels:
+        height, width, deep = self._input.shape
+        whole = (deep, width * deep, self._size)  # an element, a row, or all of the input
+        flat = height * width == 1 and self._size % channels == 0
+        if channels not in whole and not flat:
             raise InputError(
                 "the sensor's channels do not fill the network's input",
                 where=self._input.name,

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,29 @@ def test_what_a_run_prints_leaves_out_what_says_nothing(work: Path, tmp_path: Pa
     assert "one class" not in mixed.stderr
     words[words.index("--test") + 1] = f"npz:{work}/d.npz?split=test&classes=0"
     assert "one class" in call(*words, tmp_path / "single").stderr
+
+
+def test_classes_of_data_are_those_of_the_network_by_name(work: Path, tmp_path: Path) -> None:
+    """Data of two of the four classes, in another order than the network's."""
+    net, image = tmp_path / "named.net.npz", tmp_path / "named.mcti"
+    save(replace(residual_network(8, 4), classes=("a", "b", "c", "d")), net)
+    with np.load(work / "d.npz") as data:
+        x, y = data["x_test"], data["y_test"]
+    some = np.flatnonzero((y == 1) | (y == 3))
+    named = tmp_path / "named.npz"
+    np.savez(named, x=x[some], y=(y[some] == 1).astype(np.int64), classes=["d", "b"])
+    spec, counts = f"npz:{named}", [0, int((y == 1).sum()), 0, int((y == 3).sum())]
+    ask("pack", net, "--calibrate", spec, "-o", image)
+    assert [sum(row) for row in ask("eval", image, "--data", spec)["confusion"]] == counts
+    run = ask("train", image, "--data", spec, "--test", spec, "--out", tmp_path / "run")
+    assert [sum(row) for row in run["after"]["confusion"]] == counts
+    call("report", tmp_path / "run", "--diagnose", "-o", tmp_path / "run.html")
+    # A new classifier has no names: it learns those of the data, and the test is matched to them.
+    ask("pack", net, "--classes", 4, "-o", image)
+    whole = tmp_path / "whole.npz"
+    np.savez(whole, x=x, y=y, classes=["a", "b", "c", "d"])
+    words = ["train", image, "--data", f"npz:{whole}", "--test", spec, "--out", tmp_path / "new"]
+    assert [sum(row) for row in ask(*words)["after"]["confusion"]] == counts
 
 
 def test_without_kept_prefixes_a_run_ends_with_the_same_bytes(

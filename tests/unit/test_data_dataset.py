@@ -142,3 +142,26 @@ def test_shift_errors() -> None:
         shift.apply("mirror+fog", IMAGE)
     with pytest.raises(UsageError, match="uint8"):
         shift.apply("mirror", IMAGE.astype(np.float32))
+
+
+def test_classes_are_matched_by_name() -> None:
+    """A folder to test with that lacks a class numbers the others in another way."""
+    x = np.zeros((3, 2, 2, 1), np.uint8)
+    data = make(x, np.array([0, 1, 1]), "new", ["car", "ship"])
+    same = data.labelled_as(["car", "frog", "ship"])
+    assert same.y.tolist() == [0, 2, 2]
+    assert same.classes == ("car", "frog", "ship")
+    assert data.labelled_as(["ship", "car"]).y.tolist() == [1, 0, 0]
+    assert data.labelled_as(["car", "ship"]) is data
+    with pytest.raises(InputError, match="'ship' is no class of the network"):
+        data.labelled_as(["car", "frog"])
+    assert data.only([0]).labelled_as(["frog", "car"]).y.tolist() == [1]
+
+
+@pytest.mark.parametrize("names", [(), ("0", "1", "2"), ("5", "6", "7")])
+def test_classes_without_names_stay_as_they_are(names: tuple[str, ...]) -> None:
+    x = np.zeros((3, 2, 2, 1), np.uint8)
+    named = make(x, np.array([0, 1, 1]), "new", ["car", "ship"])
+    numbered = make(x, np.array([0, 1, 1]), "new")
+    assert named.labelled_as(names) is named
+    assert numbered.labelled_as(["a", "b", "c"]) is numbered

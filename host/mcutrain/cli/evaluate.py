@@ -47,7 +47,7 @@ def run(
     """
     content = read_bytes(image, "image")
     unpacked = unpack(content, str(image))
-    samples = mcutrain.data.open(data)
+    samples = mcutrain.data.open(data).labelled_as(unpacked.metadata["classes"])
     inputs = inputs_of(samples, encoder(unpacked, samples))
     trained = None if state is None else read_state(state, unpacked)
     with open_with_image(device, image, baud) as session:

@@ -88,12 +88,13 @@ def run(
     probe = None
     if head_from is not None:
         with ERR.status("fitting the classifier"):
-            graph, probe = with_probe(graph, mcutrain.data.open(head_from), os.cpu_count() or 1)
+            data = mcutrain.data.open(head_from).labelled_as(graph.classes)
+            graph, probe = with_probe(graph, data, os.cpu_count() or 1)
     plan = resolve_scheme(graph, scheme, fraction_bits)
     room = None if target is None else room_on(target)
     compiled = compile_program(graph, plan, seed=seed, exact=exact, pool=room)
     if calibrate is not None:
-        data = mcutrain.data.open(calibrate)
+        data = mcutrain.data.open(calibrate).labelled_as(graph.classes)
         compiled = calibrated(compiled, samples_of(graph, data, CALIBRATION_SAMPLES), seed)
     image = pack(compiled)
     verify(image, str(output))

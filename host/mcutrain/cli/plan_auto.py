@@ -21,7 +21,7 @@ def write_scheme(
     Raises:
         InputError: the data do not fit the network, or there are none.
     """
-    samples = mcutrain.data.open(data)
+    samples = mcutrain.data.open(data).labelled_as(graph.classes)
     with progress(quiet) as bar:
         note = f"{min(SAMPLES, len(samples))} samples"
         task = bar.add_task("gradients", total=None, note=note)

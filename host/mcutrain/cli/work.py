@@ -98,13 +98,16 @@ class Work:
         self._cached = cached and device == "host"
         self._info: dict[str, Any] = {"format": FORMAT, "settings": asdict(settings)}
         self._image = unpack(image, name or str(out / IMAGE))
-        self._data = mcutrain.data.open(settings.data)
+        names = self._image.metadata["classes"]
+        self._data = mcutrain.data.open(settings.data).labelled_as(names)
         self._encode = encoder(self._image, self._data)
         self._inputs = inputs_of(self._data, self._encode)
         self._test: tuple[Dataset, Inputs] | None = None
         self._info["samples"] = {"data": _identity(self._data)}
         if settings.test is not None:
-            test = mcutrain.data.open(settings.test)
+            # An image with a new classifier has no names: its classes are those of the data.
+            test = mcutrain.data.open(settings.test).labelled_as(names)
+            test = test.labelled_as(self._data.classes)
             self._info["samples"]["test"] = _identity(test)
             self._test = (test, inputs_of(test, encoder(self._image, test)))
 

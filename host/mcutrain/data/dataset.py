@@ -121,6 +121,30 @@ class Dataset:
             self._need_pixels("be augmented")
         return replace(self, augmentation=augmentation)
 
+    def labelled_as(self, names: Sequence[str]) -> Dataset:
+        """The same samples with their classes in a network's order: a class is its name.
+
+        Data of another folder may lack a class, or hold them in another order. Where one of both
+        has no names but numbers, numbers are all there is, and nothing changes.
+
+        Raises:
+            InputError: a sample is of a class that is not among the names.
+        """
+        if not (_are_names(self.classes) and _are_names(names)) or self.classes == tuple(names):
+            return self
+        number = {name: i for i, name in enumerate(names)}
+        used = [self.classes[int(i)] for i in np.unique(self.y)]
+        unknown = [name for name in used if name not in number]
+        if unknown:
+            raise InputError(
+                f"{unknown[0]!r} is no class of the network",
+                where=self.name,
+                why=f"its classes are {', '.join(names)}",
+                hint="name the classes alike; --classes N of mcutrain pack makes a new classifier",
+            )
+        to = np.array([number.get(name, 0) for name in self.classes], np.int64)
+        return replace(self, y=to[self.y], classes=tuple(names))
+
     def _need_pixels(self, what: str) -> None:
         if self.x.dtype != np.uint8 or self.limits is not None:
             kind = "real numbers in a range" if self.limits is not None else str(self.x.dtype)
@@ -239,3 +263,8 @@ def _converted(array: npt.NDArray[Any], dtype: type, what: str, name: str) -> np
         raise InputError(f"the {what} are not numbers", where=name, why=f"they are {array.dtype}")
     with np.errstate(over="ignore", invalid="ignore"):  # what results is checked by the caller
         return array.astype(dtype)
+
+
+def _are_names(classes: Sequence[str]) -> bool:
+    """Numbers are none: `only` makes 0, 1, ... of any."""
+    return not all(name.isdigit() for name in classes)

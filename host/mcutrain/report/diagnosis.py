@@ -22,6 +22,7 @@ from mcutrain.engine.engine import Engine, HookEvent
 from mcutrain.engine.gradients import Gradients, is_depthwise
 from mcutrain.errors import InputError
 from mcutrain.image.program import program_of
+from mcutrain.image.unpack import unpack
 from mcutrain.ir.program import Instr
 from mcutrain.report.exact import ExactGradients
 from mcutrain.report.log import Run
@@ -84,12 +85,13 @@ def diagnose(run: Run, note: Progress | None = None) -> Diagnosis | None:
         InputError: the data are gone, or the steps are not those of the run.
     """
     settings, total = run.info["settings"], len(run.steps)
-    data = mcutrain.data.open(run.data)
+    names = unpack(run.image, str(run.folder)).metadata["classes"]
+    data = mcutrain.data.open(run.data).labelled_as(names)
     engine = CachedEngine(run.image, str(run.folder))
     engine.reset(int(settings["seed"]))
     cache = PrefixCache(engine, data)
-    names = ("rate", "steps", "warmup", "cosine", "head_factor")
-    schedule, learnt = Schedule(*(settings[name] for name in names)), float(settings["learnt"])
+    settled = ("rate", "steps", "warmup", "cosine", "head_factor")
+    schedule, learnt = Schedule(*(settings[name] for name in settled)), float(settings["learnt"])
     watch = _Watch(engine.suffix_engine)
     if not watch.trains or not total:
         return None

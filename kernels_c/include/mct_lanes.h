@@ -50,44 +50,57 @@ MCT_INLINE mct_acc4 mct_dot_quad(mct_acc4 acc, uint32_t w, const int16_t *v)
     return mct_dot_words(acc, mct_even(w), mct_odd(w), v);
 }
 
+#if defined(__ARM_FEATURE_DSP)
+
 /*
- * acc += n quads of w times the lanes of v; returns what follows in w. The compiler's own code
- * for the loop spills registers; this has none to spare: 13 instructions, 52 bytes, for 16
- * products. The first round jumps over the quads (26 halfwords each) that it has none of.
+ * Loops over n quads of w and the lanes of v. The compiler's own code for them spills registers;
+ * these have none to spare. `load` puts a quad into even and odd, and loads the first lanes. The
+ * first round, of four quads, makes n % 4 of them: `jumps` are the halfwords from the
+ * table's start to its end (nothing to jump over) and to the last one, two and three quads.
+ */
+#define MCT_QUAD(load)                                                                             \
+    load "smlad %[a0], r3, %[even], %[a0]\n\t"                                                     \
+         "smlad %[a1], r5, %[even], %[a1]\n\t"                                                     \
+         "smlad %[a0], r4, %[odd], %[a0]\n\t"                                                      \
+         "smlad %[a1], r6, %[odd], %[a1]\n\t"                                                      \
+         "ldmia.w %[v]!, {r3, r4, r5, r6}\n\t"                                                     \
+         "smlad %[a2], r3, %[even], %[a2]\n\t"                                                     \
+         "smlad %[a3], r5, %[even], %[a3]\n\t"                                                     \
+         "smlad %[a2], r4, %[odd], %[a2]\n\t"                                                      \
+         "smlad %[a3], r6, %[odd], %[a3]\n\t"
+
+#define MCT_QUADS_LOOP(quad, jumps)                                                                \
+    mct_acc4 a = *acc;                                                                             \
+    uint32_t even, odd;                                                                            \
+    __asm volatile("and %[odd], %[n], #3\n\t"                                                      \
+                   "tbb [pc, %[odd]]\n\t"                                                          \
+                   ".byte " jumps "\n\t"                                                           \
+                   "cmp.w %[n], #0\n\t"                                                            \
+                   "beq.w 2f\n"                                                                    \
+                   "1:\n\t" quad quad quad quad "subs %[n], #4\n\t"                                \
+                   "bhi 1b\n"                                                                      \
+                   "2:"                                                                            \
+                   : [a0] "+r"(a.a0), [a1] "+r"(a.a1), [a2] "+r"(a.a2), [a3] "+r"(a.a3),           \
+                     [w] "+r"(w), [v] "+r"(v), [n] "+r"(n), [even] "=&r"(even), [odd] "=&r"(odd)   \
+                   :                                                                               \
+                   : "r3", "r4", "r5", "r6", "cc", "memory");                                      \
+    *acc = a
+
+#endif
+
+/* acc += n quads of w times the lanes of v: 13 instructions, 26 halfwords, for 16 products. Returns
+ * what follows in w.
  */
 MCT_INLINE const int8_t *mct_dot_quads(mct_acc4 *acc, const int8_t *w, const int16_t *v, uint32_t n)
 {
 #if defined(__ARM_FEATURE_DSP)
-    mct_acc4 a = *acc;
-    uint32_t even, odd;
 #define QUAD                                                                                       \
-    "ldr.w %[odd], [%[w]], #4\n\t"                                                                 \
-    "ldmia.w %[v]!, {r3, r4, r5, r6}\n\t"                                                          \
-    "sxtb16 %[even], %[odd]\n\t"                                                                   \
-    "sxtb16 %[odd], %[odd], ror #8\n\t"                                                            \
-    "smlad %[a0], r3, %[even], %[a0]\n\t"                                                          \
-    "smlad %[a1], r5, %[even], %[a1]\n\t"                                                          \
-    "smlad %[a0], r4, %[odd], %[a0]\n\t"                                                           \
-    "smlad %[a1], r6, %[odd], %[a1]\n\t"                                                           \
-    "ldmia.w %[v]!, {r3, r4, r5, r6}\n\t"                                                          \
-    "smlad %[a2], r3, %[even], %[a2]\n\t"                                                          \
-    "smlad %[a3], r5, %[even], %[a3]\n\t"                                                          \
-    "smlad %[a2], r4, %[odd], %[a2]\n\t"                                                           \
-    "smlad %[a3], r6, %[odd], %[a3]\n\t"
-    __asm volatile("and %[odd], %[n], #3\n\t"
-                   "tbb [pc, %[odd]]\n\t"
-                   ".byte 2, 84, 58, 32\n\t"
-                   "cmp.w %[n], #0\n\t"
-                   "beq.w 2f\n"
-                   "1:\n\t" QUAD QUAD QUAD QUAD "subs %[n], #4\n\t"
-                   "bhi 1b\n"
-                   "2:"
-                   : [a0] "+r"(a.a0), [a1] "+r"(a.a1), [a2] "+r"(a.a2), [a3] "+r"(a.a3),
-                     [w] "+r"(w), [v] "+r"(v), [n] "+r"(n), [even] "=&r"(even), [odd] "=&r"(odd)
-                   :
-                   : "r3", "r4", "r5", "r6", "cc", "memory");
+    MCT_QUAD("ldr.w %[odd], [%[w]], #4\n\t"                                                        \
+             "ldmia.w %[v]!, {r3, r4, r5, r6}\n\t"                                                 \
+             "sxtb16 %[even], %[odd]\n\t"                                                          \
+             "sxtb16 %[odd], %[odd], ror #8\n\t")
+    MCT_QUADS_LOOP(QUAD, "2, 84, 58, 32");
 #undef QUAD
-    *acc = a;
 #else
     for (; n > 0; n--, w += 4, v += MCT_LANE_STEP)
         *acc = mct_dot_quad(*acc, mct_load4(w), v);
@@ -96,40 +109,17 @@ MCT_INLINE const int8_t *mct_dot_quads(mct_acc4 *acc, const int8_t *w, const int
 }
 
 /* The same for quads that are unpacked already, as in a lane of their own, at a multiple of 4: 11
- * instructions, 44 bytes, for 16 products.
+ * instructions, 22 halfwords, for 16 products.
  */
 MCT_INLINE const int16_t *mct_dot_wide(mct_acc4 *acc, const int16_t *w, const int16_t *v,
                                        uint32_t n)
 {
 #if defined(__ARM_FEATURE_DSP)
-    mct_acc4 a = *acc;
-    uint32_t even, odd;
 #define QUAD                                                                                       \
-    "ldrd %[even], %[odd], [%[w]], #8\n\t"                                                         \
-    "ldmia.w %[v]!, {r3, r4, r5, r6}\n\t"                                                          \
-    "smlad %[a0], r3, %[even], %[a0]\n\t"                                                          \
-    "smlad %[a1], r5, %[even], %[a1]\n\t"                                                          \
-    "smlad %[a0], r4, %[odd], %[a0]\n\t"                                                           \
-    "smlad %[a1], r6, %[odd], %[a1]\n\t"                                                           \
-    "ldmia.w %[v]!, {r3, r4, r5, r6}\n\t"                                                          \
-    "smlad %[a2], r3, %[even], %[a2]\n\t"                                                          \
-    "smlad %[a3], r5, %[even], %[a3]\n\t"                                                          \
-    "smlad %[a2], r4, %[odd], %[a2]\n\t"                                                           \
-    "smlad %[a3], r6, %[odd], %[a3]\n\t"
-    __asm volatile("and %[odd], %[n], #3\n\t"
-                   "tbb [pc, %[odd]]\n\t"
-                   ".byte 2, 72, 50, 28\n\t"
-                   "cmp.w %[n], #0\n\t"
-                   "beq.w 2f\n"
-                   "1:\n\t" QUAD QUAD QUAD QUAD "subs %[n], #4\n\t"
-                   "bhi 1b\n"
-                   "2:"
-                   : [a0] "+r"(a.a0), [a1] "+r"(a.a1), [a2] "+r"(a.a2), [a3] "+r"(a.a3),
-                     [w] "+r"(w), [v] "+r"(v), [n] "+r"(n), [even] "=&r"(even), [odd] "=&r"(odd)
-                   :
-                   : "r3", "r4", "r5", "r6", "cc", "memory");
+    MCT_QUAD("ldrd %[even], %[odd], [%[w]], #8\n\t"                                                \
+             "ldmia.w %[v]!, {r3, r4, r5, r6}\n\t")
+    MCT_QUADS_LOOP(QUAD, "2, 72, 50, 28");
 #undef QUAD
-    *acc = a;
 #else
     for (; n > 0; n--, w += 4, v += MCT_LANE_STEP)
         *acc = mct_dot_words(*acc, mct_load_pair(w), mct_load_pair(w + 2), v);

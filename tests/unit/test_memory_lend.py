@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import pytest
 from tests.networks import residual_network
 
 from mcutrain.compile import compile_program
-from mcutrain.ir.program import ARENA, CompiledProgram
+from mcutrain.ir.program import ARENA, Buffer, CompiledProgram
 from mcutrain.ir.scratch import scratch_bytes
 from mcutrain.memory import check_layout, lend
 from mcutrain.memory.lend import GROWING_BYTES, SPARE_BYTES, lend_scratch
+from mcutrain.memory.solve import Solution, solve_at_bound
 from mcutrain.plan.scheme import resolve_scheme
 
 SIZES = (12, 64)
@@ -59,6 +63,42 @@ def test_where_planning_scratch_fails_the_gaps_are_lent(monkeypatch: pytest.Monk
     check_layout(program.memory.buffers, program.memory.offsets, program.memory.arena_bytes)
     assert sum(scratch(program).values()) > 0
     assert program.memory.arena_bytes <= planned
+
+
+@pytest.mark.parametrize("size", [12, 20, 32])
+def test_where_planning_all_of_it_fails_less_is_planned(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What helps least is left out first, and no one gets less than from gaps alone, in all."""
+    tried = []
+
+    def fails(after: int, buffers: Sequence[Buffer]) -> Solution | None:
+        tried.append(sum(b.nbytes for b in buffers))
+        return solve_at_bound(buffers) if len(tried) > after else None
+
+    monkeypatch.setattr(lend, "solve_at_bound", partial(fails, 1000))
+    gaps = compiled(size)
+    assert len(tried) == 7  # all, without unpacked errors, five caps
+    assert sorted(tried, reverse=True) == tried
+    tried.clear()
+    monkeypatch.setattr(lend, "solve_at_bound", partial(fails, 2))
+    less = compiled(size)
+    assert len(tried) == 3
+    check_layout(less.memory.buffers, less.memory.offsets, less.memory.arena_bytes)
+    assert useful(less) >= useful(gaps)
+    if size == 12:
+        assert useful(less) > useful(gaps)
+
+
+def useful(program: CompiledProgram) -> int:
+    """Bytes of scratch memory, without those for unpacked errors."""
+    values = program.program.values
+    wanted = [
+        (scratch_bytes(values, i, unpacked=False), values[i.operands["scratch"]].nbytes)
+        for i in program.program.instrs
+        if "scratch" in i.operands
+    ]
+    return sum(map(min, wanted))
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -44,19 +44,23 @@ class _Conv(NamedTuple):
         return depthwise and fits and self.x[2] % PLANES == 0
 
 
-def scratch_bytes(values: Mapping[str, Value], instr: Instr, rows: int | None = None) -> int:
+def scratch_bytes(
+    values: Mapping[str, Value], instr: Instr, rows: int | None = None, unpacked: bool = True
+) -> int:
     """Bytes of scratch memory with which an instruction is fastest; 0 if it needs none.
 
     Args:
         values: the program's values.
         instr: the instruction.
         rows: of a conv2d, how many rows of its output are made at a time; all by default.
+        unpacked: of a conv2d_dx without groups, whether there is room for its errors, too: without,
+            it takes a sixth longer.
     """
     if instr.op == "conv2d":
         conv = _conv(values, instr, "x", "y")
         return _forward(conv, instr, conv.y[0] if rows is None else rows)
     if instr.op == "conv2d_dx":
-        return _dx(_conv(values, instr, "e_x", "e_y"))
+        return _dx(_conv(values, instr, "e_x", "e_y"), unpacked)
     if instr.op == "conv2d_dw":
         return _dw(values, instr)
     return 0
@@ -118,11 +122,11 @@ def _forward(conv: _Conv, instr: Instr, rows: int) -> int:
     return need(rows)
 
 
-def _dx(conv: _Conv) -> int:
+def _dx(conv: _Conv, unpacked: bool) -> int:
     if conv.groups == 1:
         h, w, c = conv.y
         lanes, one = 2 * conv.taps * 4 * LANES * _quads(c), 8 * _quads(c)
-        if conv.taps * conv.x[2] < WIDE_WEIGHTS:
+        if not unpacked or conv.taps * conv.x[2] < WIDE_WEIGHTS:
             return lanes
         return lanes + one * min(max(0, DX_BYTES_MAX - lanes) // one, h * w)
     if not conv.planes or conv.sh > 2:

@@ -1,8 +1,10 @@
 """Scratch memory for the kernels out of what a layout leaves free, and little more.
 
 What is free beside the buffers that live at the same time is planned with them. If no layout is
-found that way, each instruction (a segment's members together) gets the smallest gap between these
-buffers which is large enough, else the largest. Kernels make do with any size.
+found that way, it is planned without what helps least, and then with less and less for each
+instruction (a segment's members together). In that layout, or in the one without scratch memory
+if that is the better one, each gets the smallest gap between the other buffers which is large
+enough, else the largest. Kernels make do with any size.
 """
 
 from __future__ import annotations
@@ -22,19 +24,25 @@ SLOT = "scratch"
 # and at most so much.
 GROWING_BYTES, SPARE_PART, SPARE_BYTES = 32 * 1024, 52, 1600
 _ALIGN = 4
+_CAPS = (None, 1536, 1024, 768, 512, 256)
 
 
 @dataclass(frozen=True)
 class _Turn:
     """Instructions first to last, which share scratch memory: one, or the members of a segment.
 
-    `wanted` are the bytes with which they are fastest, `planned` those that they have.
+    `wanted` are the bytes with which they are fastest, `planned` those that they have, and do not
+    get less than.
     """
 
     first: int
     last: int
     wanted: int
     planned: int
+
+    @property
+    def most(self) -> int:
+        return max(self.wanted, self.planned)
 
 
 def lend_scratch(
@@ -61,21 +69,44 @@ def lend_scratch(
         end += min(SPARE_BYTES, (state_bytes + end) // SPARE_PART // _ALIGN * _ALIGN)
     if pool is not None:
         end = max(memory.arena_bytes, min(end, pool - state_bytes))
-    return _planned_anew(program, memory, end, in_place) or _from_gaps(program, memory, end)
+    found = _planned_anew(program, memory, end, in_place)
+    if found is not None:
+        return found
+    less = (_planned_anew(program, memory, end, in_place, False, cap) for cap in _CAPS)
+    found = next((layout for layout in less if layout is not None), (program, memory))
+    layouts = ((program, memory), found)
+    return max((_from_gaps(*layout, end) for layout in layouts), key=lambda lent: _useful(lent[0]))
+
+
+def _useful(program: Program) -> int:
+    """Bytes of scratch memory that are worth more than a little."""
+    return sum(min(turn.wanted, turn.planned) for turn in _turns(program, unpacked=False))
 
 
 def _planned_anew(
-    program: Program, memory: MemoryPlan, end: int, in_place: bool
+    program: Program,
+    memory: MemoryPlan,
+    end: int,
+    in_place: bool,
+    unpacked: bool = True,
+    cap: int | None = None,
 ) -> tuple[Program, MemoryPlan] | None:
-    """All that there is beside what lives at the same time, if a layout of `end` bytes is found."""
+    """All that there is beside what lives at the same time, if a layout of `end` bytes is found.
+
+    Args:
+        program, memory, end, in_place: see `lend_scratch`; end: of the arena.
+        unpacked: see `scratch_bytes`.
+        cap: what an instruction gets at most, if not more was planned.
+    """
     live = [0] * len(program.instrs)
     for buffer in _kept(program, memory):
         for index in range(max(0, buffer.first), buffer.last + 1):
             live[index] += aligned(buffer.nbytes)
     given = {}
-    for turn in _turns(program):
+    for turn in _turns(program, unpacked):
         there = end - max(live[turn.first : turn.last + 1])
-        given[turn] = min(turn.wanted, max(turn.planned, there // _ALIGN * _ALIGN))
+        most = turn.most if cap is None else max(cap, turn.planned)
+        given[turn] = min(turn.most, most, max(turn.planned, there // _ALIGN * _ALIGN))
     program, _ = _equipped(program, given)
     buffers = buffers_of(program, in_place)
     found = solve_at_bound(buffers)
@@ -89,7 +120,7 @@ def _from_gaps(program: Program, memory: MemoryPlan, end: int) -> tuple[Program,
     """The gaps between the buffers as they lie."""
     kept = _kept(program, memory)
     gaps = {turn: _gap(kept, memory, turn, end) for turn in _turns(program)}
-    given = {turn: min(gap[1] - gap[0], turn.wanted) for turn, gap in gaps.items()}
+    given = {turn: min(gap[1] - gap[0], turn.most) for turn, gap in gaps.items()}
     program, names = _equipped(program, given)
     lent = tuple(Buffer(n, given[t], t.first, t.last, (n,)) for n, t in names.items())
     starts = {name: gaps[turn][0] for name, turn in names.items()}
@@ -140,7 +171,7 @@ def _with_scratch(instr: Instr, name: str) -> Instr:
     return replace(instr, operands={**instr.operands, SLOT: name}) if _has_slot(instr) else instr
 
 
-def _turns(program: Program) -> Iterator[_Turn]:
+def _turns(program: Program, unpacked: bool = True) -> Iterator[_Turn]:
     index = 0
     while index < len(program.instrs):
         instr = program.instrs[index]
@@ -153,10 +184,10 @@ def _turns(program: Program) -> Iterator[_Turn]:
             )
         else:
             last, members = index, (instr,)
-            wanted = scratch_bytes(program.values, instr)
+            wanted = scratch_bytes(program.values, instr, unpacked=unpacked)
         planned = max(_planned(program, m) for m in members)
         if wanted or planned:
-            yield _Turn(index, last, max(wanted, planned), planned)
+            yield _Turn(index, last, wanted, planned)
         index = last + 1
 
 
@@ -187,7 +218,7 @@ def _gap(
         at = -(-at // _ALIGN) * _ALIGN
         gaps.append((at, start))
         at = max(at, end)
-    enough = [g for g in gaps if g[1] - g[0] >= turn.wanted]
+    enough = [g for g in gaps if g[1] - g[0] >= turn.most]
     if enough:
         return min(enough, key=lambda g: g[1] - g[0])
     last = gaps.pop()[0]

@@ -135,6 +135,9 @@ def test_classes_of_data_are_those_of_the_network_by_name(work: Path, tmp_path: 
     np.savez(whole, x=x, y=y, classes=["a", "b", "c", "d"])
     words = ["train", image, "--data", f"npz:{whole}", "--test", spec, "--out", tmp_path / "new"]
     assert [sum(row) for row in ask(*words)["after"]["confusion"]] == counts
+    found = ask("eval", image, "--state", tmp_path / "new", "--data", spec)
+    assert [sum(row) for row in found["confusion"]] == counts
+    assert found["classes"] == ["a", "b", "c", "d"]
 
 
 def test_without_kept_prefixes_a_run_ends_with_the_same_bytes(

@@ -24,6 +24,7 @@ from mcutrain.cli.common import (
     table,
 )
 from mcutrain.data import Dataset
+from mcutrain.data.dataset import are_names
 from mcutrain.errors import InputError
 from mcutrain.image.unpack import Image, unpack
 from mcutrain.link import Device
@@ -47,7 +48,8 @@ def run(
     """
     content = read_bytes(image, "image")
     unpacked = unpack(content, str(image))
-    samples = mcutrain.data.open(data).labelled_as(unpacked.metadata["classes"])
+    names: list[str] = list(unpacked.metadata["classes"])
+    samples = mcutrain.data.open(data).labelled_as(names).labelled_as(_learned_names(state))
     inputs = inputs_of(samples, encoder(unpacked, samples))
     trained = None if state is None else read_state(state, unpacked)
     with open_with_image(device, image, baud) as session:
@@ -56,8 +58,17 @@ def run(
             session.write_state(trained)
         result = run_evaluation(session, samples, inputs, "evaluating", as_json)
     assert result is not None  # nothing can stop it half-way
-    names = list(unpacked.metadata["classes"])
+    if not are_names(names) and len(samples.classes) == len(names):
+        names = list(samples.classes)
     show(as_json, result.to_dict() | {"classes": names}, lambda: _draw(result, names))
+
+
+def _learned_names(state: Path | None) -> list[str]:
+    """Of the classes, as the data of a run have them: those of a new classifier are numbers."""
+    if state is None or not state.is_dir():
+        return []
+    names: list[str] = Run.load(state).info.get("classes", [])
+    return names
 
 
 def read_state(place: Path, image: Image) -> bytes:

@@ -103,9 +103,10 @@ class Work:
         self._encode = encoder(self._image, self._data)
         self._inputs = inputs_of(self._data, self._encode)
         self._test: tuple[Dataset, Inputs] | None = None
+        # An image with a new classifier has no names: its classes are those of the data.
+        self._info["classes"] = list(self._data.classes)
         self._info["samples"] = {"data": _identity(self._data)}
         if settings.test is not None:
-            # An image with a new classifier has no names: its classes are those of the data.
             test = mcutrain.data.open(settings.test).labelled_as(names)
             test = test.labelled_as(self._data.classes)
             self._info["samples"]["test"] = _identity(test)

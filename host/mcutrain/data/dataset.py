@@ -130,7 +130,7 @@ class Dataset:
         Raises:
             InputError: a sample is of a class that is not among the names.
         """
-        if not (_are_names(self.classes) and _are_names(names)) or self.classes == tuple(names):
+        if not (are_names(self.classes) and are_names(names)) or self.classes == tuple(names):
             return self
         number = {name: i for i, name in enumerate(names)}
         used = [self.classes[int(i)] for i in np.unique(self.y)]
@@ -265,6 +265,6 @@ def _converted(array: npt.NDArray[Any], dtype: type, what: str, name: str) -> np
         return array.astype(dtype)
 
 
-def _are_names(classes: Sequence[str]) -> bool:
+def are_names(classes: Sequence[str]) -> bool:
     """Numbers are none: `only` makes 0, 1, ... of any."""
     return not all(name.isdigit() for name in classes)

@@ -39,7 +39,8 @@
     "smlabt r10, lr, r4, r10\n\t"                                                                  \
     "smlabt r11, r5, r4, r11\n\t"
 
-#define ROW_4_1                                                                                    \
+/* What the first four of a row's weights make of its first four inputs. */
+#define FIRST_FOUR                                                                                 \
     "ldmia %[w]!, {r3, r4, r5}\n\t" /* weights 01 23 12 */                                         \
     "ldrd r6, r12, [%[x]]\n\t"                                                                     \
     "smlad r8, r6, r3, r8\n\t"                                                                     \
@@ -47,7 +48,10 @@
     "smlad r8, r12, r4, r8\n\t"                                                                    \
     "smlad r9, r12, r5, r9\n\t"                                                                    \
     "smlad r10, r12, r3, r10\n\t"                                                                  \
-    "smlatb r11, r12, r3, r11\n\t"                                                                 \
+    "smlatb r11, r12, r3, r11\n\t"
+
+#define ROW_4_1                                                                                    \
+    FIRST_FOUR                                                                                     \
     "ldrd r6, r12, [%[x], #8]\n\t" NEXT_ROW "smlabt r9, r6, r4, r9\n\t"                            \
     "smlad r10, r6, r4, r10\n\t"                                                                   \
     "smlad r11, r6, r5, r11\n\t"                                                                   \
@@ -87,14 +91,7 @@
     "smlabt r11, lr, r5, r11\n\t"
 
 #define ROW_7_1                                                                                    \
-    "ldmia %[w]!, {r3, r4, r5}\n\t" /* weights 01 23 12 */                                         \
-    "ldrd r6, r12, [%[x]]\n\t"                                                                     \
-    "smlad r8, r6, r3, r8\n\t"                                                                     \
-    "smlatb r9, r6, r3, r9\n\t"                                                                    \
-    "smlad r8, r12, r4, r8\n\t"                                                                    \
-    "smlad r9, r12, r5, r9\n\t"                                                                    \
-    "smlad r10, r12, r3, r10\n\t"                                                                  \
-    "smlatb r11, r12, r3, r11\n\t"                                                                 \
+    FIRST_FOUR                                                                                     \
     "ldrd r6, r12, [%[x], #8]\n\t"                                                                 \
     "smlad r10, r6, r4, r10\n\t"                                                                   \
     "smlad r11, r6, r5, r11\n\t"                                                                   \
@@ -129,6 +126,16 @@
     "ldr r12, [%[x], #24]\n\t" NEXT_ROW "smlad r11, lr, r5, r11\n\t"                               \
     "smlabt r10, lr, r6, r10\n\t"                                                                  \
     "smlabt r11, r12, r6, r11\n\t"
+
+/* Four sums of a plane go to where r3 says, which moves on in the table; x goes back by r4. */
+#define STORE_SUMS                                                                                 \
+    "str r8, [r3]\n\t"                                                                             \
+    "str r9, [r3, #16]\n\t"                                                                        \
+    "str r10, [r3, #32]\n\t"                                                                       \
+    "str r11, [r3, #48]\n\t"                                                                       \
+    "add r3, #64\n\t"                                                                              \
+    "str r3, [%[w]]\n\t"                                                                           \
+    "sub %[x], r4\n\t"
 
 /* The rows of a window: three in a row, more in a loop, for the sake of the code's size. */
 #define ROWS_3(row) row row row

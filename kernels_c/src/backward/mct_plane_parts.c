@@ -11,29 +11,21 @@
 /* The words of mct_sums_tail: to, back, end, before. */
 #define PARTS(kw)                                                                                  \
     uint32_t n;                                                                                    \
-    __asm volatile("1:\n\t"                                                                        \
-                   "ldr %[n], [%[w]], #4\n\t"                                                      \
-                   "mov r8, #0\n\t"                                                                \
-                   "mov r9, #0\n\t"                                                                \
-                   "mov r10, #0\n\t"                                                               \
-                   "mov r11, #0\n"                                                                 \
-                   "2:\n\t" ROW_##kw##_1 "subs %[n], #1\n\t"                                       \
-                                         "bne 2b\n\t"                                              \
-                                         "ldm %[w], {r3, r4, r5, r6}\n\t"                          \
-                                         "str r8, [r3]\n\t"                                        \
-                                         "str r9, [r3, #16]\n\t"                                   \
-                                         "str r10, [r3, #32]\n\t"                                  \
-                                         "str r11, [r3, #48]\n\t"                                  \
-                                         "add r3, #64\n\t"                                         \
-                                         "str r3, [%[w]]\n\t"                                      \
-                                         "sub %[x], r4\n\t"                                        \
-                                         "sub %[w], r6\n\t"                                        \
-                                         "cmp r3, r5\n\t"                                          \
-                                         "bne 1b"                                                  \
-                   : [w] "+r"(table), [x] "+r"(x), [n] "=&r"(n)                                    \
-                   : [pitch] "r"(pitch)                                                            \
-                   : "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc",          \
-                     "memory")
+    __asm volatile(                                                                                \
+        "1:\n\t"                                                                                   \
+        "ldr %[n], [%[w]], #4\n\t"                                                                 \
+        "mov r8, #0\n\t"                                                                           \
+        "mov r9, #0\n\t"                                                                           \
+        "mov r10, #0\n\t"                                                                          \
+        "mov r11, #0\n"                                                                            \
+        "2:\n\t" ROW_##kw##_1 "subs %[n], #1\n\t"                                                  \
+                              "bne 2b\n\t"                                                         \
+                              "ldm %[w], {r3, r4, r5, r6}\n\t" STORE_SUMS "sub %[w], r6\n\t"       \
+                              "cmp r3, r5\n\t"                                                     \
+                              "bne 1b"                                                             \
+        : [w] "+r"(table), [x] "+r"(x), [n] "=&r"(n)                                               \
+        : [pitch] "r"(pitch)                                                                       \
+        : "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r11", "r12", "lr", "cc", "memory")
 
 #else
 

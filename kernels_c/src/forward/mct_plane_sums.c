@@ -8,16 +8,7 @@
 #if defined(__ARM_FEATURE_DSP)
 
 /* The words of mct_sums_tail: to, back, end. */
-#define TAIL                                                                                       \
-    "ldm %[w], {r3, r4, r5}\n\t"                                                                   \
-    "str r8, [r3]\n\t"                                                                             \
-    "str r9, [r3, #16]\n\t"                                                                        \
-    "str r10, [r3, #32]\n\t"                                                                       \
-    "str r11, [r3, #48]\n\t"                                                                       \
-    "add r3, #64\n\t"                                                                              \
-    "str r3, [%[w]]\n\t"                                                                           \
-    "sub %[x], r4\n\t"                                                                             \
-    "cmp r3, r5\n\t"
+#define TAIL "ldm %[w], {r3, r4, r5}\n\t" STORE_SUMS "cmp r3, r5\n\t"
 
 #else
 

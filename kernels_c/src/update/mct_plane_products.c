@@ -5,26 +5,23 @@
 #if defined(__ARM_FEATURE_DSP)
 
 /* Errors 01 and 23 in r3 and r4, inputs in r5 and r6, two at a time; x moves on. */
-#define GROUP_3_1                                                                                  \
+#define FIRST_INPUTS                                                                               \
     "ldrd r5, r6, [%[x]], #8\n\t" /* 01 23 */                                                      \
     "smlad %[a0], r3, r5, %[a0]\n\t"                                                               \
     "smlabt %[a1], r3, r5, %[a1]\n\t"                                                              \
     "smlad %[a0], r4, r6, %[a0]\n\t"                                                               \
     "smlatb %[a1], r3, r6, %[a1]\n\t"                                                              \
     "smlabt %[a1], r4, r6, %[a1]\n\t"                                                              \
-    "smlad %[a2], r3, r6, %[a2]\n\t"                                                               \
+    "smlad %[a2], r3, r6, %[a2]\n\t"
+
+#define GROUP_3_1                                                                                  \
+    FIRST_INPUTS                                                                                   \
     "ldr r5, [%[x]]\n\t" /* 45 */                                                                  \
     "smlatb %[a1], r4, r5, %[a1]\n\t"                                                              \
     "smlad %[a2], r4, r5, %[a2]\n\t"
 
 #define GROUP_4_1                                                                                  \
-    "ldrd r5, r6, [%[x]], #8\n\t" /* 01 23 */                                                      \
-    "smlad %[a0], r3, r5, %[a0]\n\t"                                                               \
-    "smlabt %[a1], r3, r5, %[a1]\n\t"                                                              \
-    "smlad %[a0], r4, r6, %[a0]\n\t"                                                               \
-    "smlatb %[a1], r3, r6, %[a1]\n\t"                                                              \
-    "smlabt %[a1], r4, r6, %[a1]\n\t"                                                              \
-    "smlad %[a2], r3, r6, %[a2]\n\t"                                                               \
+    FIRST_INPUTS                                                                                   \
     "smlabt %[a3], r3, r6, %[a3]\n\t"                                                              \
     "ldrd r5, r6, [%[x]]\n\t" /* 45 67 */                                                          \
     "smlatb %[a1], r4, r5, %[a1]\n\t"                                                              \

@@ -6,7 +6,8 @@ gives the same result in more time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from mcutrain.ir.program import Instr, Value
@@ -40,8 +41,7 @@ class _Conv(NamedTuple):
     def planes(self) -> bool:
         """Whether there is a kernel for it that unpacks channels into planes."""
         depthwise = 1 < self.groups == self.x[2] == self.y[2]
-        fits = self.kh == self.kw and self.kw in (3, 5, 7) and self.sw in (1, 2)
-        return depthwise and fits and self.x[2] % PLANES == 0
+        return depthwise and _fits_planes(self.kh, self.kw, self.sw) and self.x[2] % PLANES == 0
 
 
 def scratch_bytes(
@@ -74,6 +74,17 @@ def _conv(values: Mapping[str, Value], instr: Instr, x: str, y: str) -> _Conv:
         depthwise = 1 < groups == shapes[x][2] == shapes[y][2]
         trained = shapes["w_trained"][0 if depthwise else 2]
     return _Conv(shapes[x], shapes[y], kh, kw, sh, sw, groups, trained, "perm" in shapes)
+
+
+def _fits_planes(kh: int, kw: int, sw: int) -> bool:
+    return kh == kw and kw in (3, 5, 7) and sw in (1, 2)
+
+
+def _most_rows(rows: int, need: Callable[[int], int], most: int) -> int:
+    """Of so many rows as many as need at most so many bytes, at least 1."""
+    while rows > 1 and need(rows) > most:
+        rows -= 1
+    return rows
 
 
 def _quads(n: int) -> int:
@@ -117,9 +128,7 @@ def _forward(conv: _Conv, instr: Instr, rows: int) -> int:
     def need(rows: int) -> int:
         return _planes(conv.y[1], rows, conv, conv.sh, conv.sw, sums)
 
-    while rows > 1 and need(rows) > PLANES_BYTES_MAX:
-        rows -= 1
-    return need(rows)
+    return need(_most_rows(rows, need, PLANES_BYTES_MAX))
 
 
 def _dx(conv: _Conv, unpacked: bool) -> int:
@@ -141,9 +150,7 @@ def _dx(conv: _Conv, unpacked: bool) -> int:
         pitch = 4 * groups + width // 2 * 2
         return PLANES * (4 * words + 2 * (rows - 1 + taps) * pitch)
 
-    rows = height
-    while rows > 1 and need(rows, groups) > PLANES_BYTES_MAX:
-        rows -= 1
+    rows = _most_rows(height, partial(need, sums=groups), PLANES_BYTES_MAX)
     return need(rows, max(rows, groups))
 
 
@@ -151,8 +158,7 @@ def _dw(values: Mapping[str, Value], instr: Instr) -> int:
     h, w, c = values[instr.operands["e_y"]].shape
     rows, taps, cols = values[instr.operands["w"]].shape
     kh, kw, sh, sw, groups = (instr.params[name] for name in ("kh", "kw", "sh", "sw", "groups"))
-    fits = kh == kw and kw in (3, 5, 7) and sw in (1, 2)
-    if 1 < groups == c and cols == 1 and rows >= PLANES and fits:
+    if 1 < groups == c and cols == 1 and rows >= PLANES and _fits_planes(kh, kw, sw):
         return _dw_planes(h, w, kh, kw, sh, sw)
     if groups != 1:
         return 0
@@ -169,7 +175,4 @@ def _dw_planes(h: int, w: int, kh: int, kw: int, sh: int, sw: int) -> int:
         inputs, pitch = (rows - 1) * sh + kh, 4 * _quads(w) * sw + kw - 1
         return PLANES * (4 * kh * kw + 8 * _quads(w) * rows + 2 * inputs * pitch)
 
-    rows = h
-    while rows > 1 and need(rows) > DW_BYTES_MAX:
-        rows -= 1
-    return need(rows)
+    return need(_most_rows(h, need, DW_BYTES_MAX))

@@ -72,10 +72,12 @@ def lend_scratch(
     found = _planned_anew(program, memory, end, in_place)
     if found is not None:
         return found
+    gaps = _from_gaps(program, memory, end)
     less = (_planned_anew(program, memory, end, in_place, False, cap) for cap in _CAPS)
-    found = next((layout for layout in less if layout is not None), (program, memory))
-    layouts = ((program, memory), found)
-    return max((_from_gaps(*layout, end) for layout in layouts), key=lambda lent: _useful(lent[0]))
+    found = next((layout for layout in less if layout is not None), None)
+    if found is None:
+        return gaps
+    return max((gaps, _from_gaps(*found, end)), key=lambda lent: _useful(lent[0]))
 
 
 def _useful(program: Program) -> int:

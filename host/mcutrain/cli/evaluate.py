@@ -49,9 +49,12 @@ def run(
     content = read_bytes(image, "image")
     unpacked = unpack(content, str(image))
     names: list[str] = list(unpacked.metadata["classes"])
-    samples = mcutrain.data.open(data).labelled_as(names).labelled_as(_learned_names(state))
+    samples = mcutrain.data.open(data).labelled_as(names)
+    place = None if state is None else run_or_file(state)
+    if isinstance(place, Run):  # a new classifier has numbers; the run's data gave them names
+        samples = samples.labelled_as(place.info.get("classes", []))
     inputs = inputs_of(samples, encoder(unpacked, samples))
-    trained = None if state is None else read_state(state, unpacked)
+    trained = None if place is None else read_state(place, unpacked)
     with open_with_image(device, image, baud) as session:
         session.open(content)
         if trained is not None:
@@ -63,36 +66,38 @@ def run(
     show(as_json, result.to_dict() | {"classes": names}, lambda: _draw(result, names))
 
 
-def _learned_names(state: Path | None) -> list[str]:
-    """Of the classes, as the data of a run have them: those of a new classifier are numbers."""
-    if state is None or not state.is_dir():
-        return []
-    names: list[str] = Run.load(state).info.get("classes", [])
-    return names
+def run_or_file(state: Path) -> Run | Path:
+    """Where a trained state is: in the run of a folder, or in a file.
+
+    Raises:
+        InputError: the folder is not that of a run.
+    """
+    return Run.load(state) if state.is_dir() else state
 
 
-def read_state(place: Path, image: Image) -> bytes:
+def read_state(place: Run | Path, image: Image) -> bytes:
     """The bytes of a trained state of an image, from a file or from a run's last checkpoint.
 
     Raises:
         InputError: it cannot be read, or belongs to another image.
     """
-    if place.is_dir():
-        run = unpack(Run.load(place).image, str(place / IMAGE))
+    if isinstance(place, Run):
+        folder = place.folder
+        run = unpack(place.image, str(folder / IMAGE))
         if run.header["crc"] != image.header["crc"]:
             raise InputError(
                 "the run trained another image",
-                where=str(place),
+                where=str(folder),
                 why=f"its image has CRC {run.header['crc']:08x}, this one "
                 f"{image.header['crc']:08x}",
                 hint="evaluate the run's own image: "
-                + shlex.join(["mcutrain", "eval", str(place / IMAGE), "--state", str(place)])
+                + shlex.join(["mcutrain", "eval", str(folder / IMAGE), "--state", str(folder)])
                 + " --data DATA",
             )
-        state = Checkpoint.load(place).state
+        where, state = folder, Checkpoint.load(folder).state
     else:
-        state = read_bytes(place, "state")
-    check_state(state, image, str(place))
+        where, state = place, read_bytes(place, "state")
+    check_state(state, image, str(where))
     return state
 
 

@@ -29,7 +29,7 @@ from mcutrain.cli.common import (
     show,
     table,
 )
-from mcutrain.cli.evaluate import read_state
+from mcutrain.cli.evaluate import read_state, run_or_file
 from mcutrain.cli.interrupt import Stopper
 from mcutrain.cli.sources import (
     Columns,
@@ -110,7 +110,8 @@ def run(
     content = read_bytes(image, "image")
     form = Format(unpack(content, str(image)), classes.split(",") if classes else ())
     Schedule(rate, 0, head_factor=head_factor)  # refuses rates that no device takes
-    initial = None if state is None else read_state(state, unpack(content, str(image)))
+    unpacked = unpack(content, str(image))
+    initial = None if state is None else read_state(run_or_file(state), unpacked)
     options = options_of(source_baud, columns, label_column, scale, offset, silence)
     stream = Stream(form, sources, repeat, options, hop, (label, label_from), keys)
     settings = Settings(STREAM + ",".join(sources), None, rate, 0, 0.0, False, head_factor, seed)

@@ -187,6 +187,8 @@ static mct_w *mct_weights_of(const mct_conv *conv, uint32_t k, mct_tiling *t, mc
     int missing = kept != NULL ? !kept->ready : t->all;
     for (uint32_t o = 0; missing && o < c; o += MCT_BLOCK)
         mct_pack_outputs(conv, o, c - o < MCT_BLOCK ? c - o : MCT_BLOCK, k, b + o * t->lda);
+    if (kept != NULL && kept->ready)
+        mct_repack_outputs(conv, t->lda, b);
     if (kept != NULL)
         t->all = kept->ready = 1;
     return b;

@@ -94,6 +94,8 @@ static int16_t *mct_turned_weights_of(const mct_conv *conv, mct_tiling *t, int16
     int missing = kept != NULL ? !kept->ready : t->all;
     if (missing)
         mct_pack_inputs(conv, 0, c, b);
+    if (kept != NULL && kept->ready)
+        mct_repack_inputs(conv, b);
     if (kept != NULL)
         t->all = kept->ready = 1;
     return b;

@@ -41,8 +41,7 @@ static void mct_depthwise_begin(const mct_conv *conv, const mct_plane *s, mct_de
     size = s->kh * d->groups * MCT_GROUP;
     kept = mct_packed_for(conv, (size_t)blocks * size * sizeof *d->taps);
     d->taps = kept != NULL ? (mct_w *)kept->base + o / MCT_BLOCK * size : d->room;
-    if (kept == NULL || !kept->ready)
-        mct_pack_taps(conv, o, n, turned, d->taps);
+    mct_pack_taps(conv, o, n, turned, kept != NULL && kept->ready, d->taps);
     if (kept != NULL && o / MCT_BLOCK + 1 == blocks)
         kept->ready = 1;
 }

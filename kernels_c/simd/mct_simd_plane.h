@@ -66,12 +66,15 @@ static inline void mct_pack_tap(const mct_conv *conv, const int8_t *w, int turne
     }
 }
 
-/* Those of n channels from o on. */
-static void mct_pack_taps(const mct_conv *conv, uint32_t o, uint32_t n, int turned, mct_w *taps)
+/* Those of n channels from o on; where frozen ones are there, of the trained ones among them. */
+static void mct_pack_taps(const mct_conv *conv, uint32_t o, uint32_t n, int turned, int there,
+                          mct_w *taps)
 {
     uint32_t size = (uint32_t)conv->win.kh * conv->win.kw;
     uint32_t first = conv->perm != NULL ? 0 : o, end = conv->perm != NULL ? conv->x.c : o + n;
-    if (n < MCT_BLOCK)
+    if (there)
+        end = conv->trained;
+    else if (n < MCT_BLOCK)
         memset(taps, 0, conv->win.kh * mct_tap_groups(conv->win.kw) * MCT_GROUP * sizeof *taps);
     for (uint32_t i = first; i < end; i++) {
         uint32_t lane = (conv->perm != NULL ? conv->perm[i] : i) - o;

@@ -8,11 +8,14 @@
 #define MCT_B_MAX    32768u /* elements of such matrices */
 #define MCT_ROOM_MAX 4096u  /* bytes of a channel's weights */
 
-/* Room that stays, for `size` bytes of the reordered weights of a convolution; NULL: none. */
+/*
+ * Room that stays, for `size` bytes of the reordered weights of a convolution; NULL: none. Those
+ * of trained channels are put there again in every call.
+ */
 static inline mct_packed *mct_packed_for(const mct_conv *conv, size_t size)
 {
     mct_packed *kept = mct_simd_packed;
-    return kept == NULL || conv->trained != 0 || kept->bytes < size ? NULL : kept;
+    return kept == NULL || conv->w_frozen == NULL || kept->bytes < size ? NULL : kept;
 }
 
 /* The weights (kh, kw, c_in) of output channel o, in the order of the input; perhaps in room. */
@@ -53,6 +56,22 @@ static void mct_pack_outputs(const mct_conv *conv, uint32_t o, uint32_t n, uint3
     }
 }
 
+/* The trained ones of all output channels, to where they are in b, lda elements a channel. */
+static void mct_repack_outputs(const mct_conv *conv, uint32_t lda, mct_w *b)
+{
+    uint32_t n = (uint32_t)conv->win.kh * conv->win.kw * conv->trained, at[MCT_ROOM_MAX];
+    const int8_t *w = conv->w_trained;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t k = i / conv->trained * conv->x.c + conv->perm[i % conv->trained];
+        at[i] = k / MCT_V_TAPS * MCT_V_TAPS * MCT_BLOCK + k % MCT_V_TAPS;
+    }
+    for (uint32_t o = 0; o < conv->y.c; o++, w += n) {
+        mct_w *to = b + o / MCT_BLOCK * MCT_BLOCK * lda + o % MCT_BLOCK * MCT_V_TAPS;
+        for (uint32_t i = 0; i < n; i++)
+            to[at[i]] = w[i];
+    }
+}
+
 /*
  * Pairs of int16: a column for each input channel from `first` to `end` - 1, in blocks of sixteen,
  * one behind the other; a row for each tap and output channel, of which there is an even number in
@@ -76,6 +95,23 @@ static void mct_pack_inputs(const mct_conv *conv, uint32_t first, uint32_t end, 
                                  w1 != NULL ? mct_some_bytes(some1, w1 + at, n) : zeros);
             }
         }
+    }
+}
+
+/* The trained ones of all input channels, to where they are in b. */
+static void mct_repack_inputs(const mct_conv *conv, int16_t *b)
+{
+    uint32_t taps = (uint32_t)conv->win.kh * conv->win.kw, at[MCT_ROOM_MAX];
+    uint32_t tap_size = (conv->y.c + 1u) / 2 * 2 * MCT_BLOCK, n = taps * conv->trained;
+    const int8_t *w = conv->w_trained;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t c = conv->perm[i % conv->trained], tap = i / conv->trained;
+        at[i] = (c / MCT_BLOCK * taps + tap) * tap_size + c % MCT_BLOCK * 2;
+    }
+    for (uint32_t o = 0; o < conv->y.c; o++, w += n) {
+        int16_t *to = b + o / 2 * 2 * MCT_BLOCK + o % 2;
+        for (uint32_t i = 0; i < n; i++)
+            to[at[i]] = w[i];
     }
 }
 

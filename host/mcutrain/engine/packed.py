@@ -1,4 +1,4 @@
-"""Memory for weights in the order of the vector kernels, which put them into it once."""
+"""Memory for weights in the order of the vector kernels, which put frozen ones into it once."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ class PackedWeights:
 
 
 def _bytes_of(image: Image, instr: ImageInstruction) -> int:
-    """0: it has no weights, or some that train, or is not for these kernels."""
-    if instr.op not in ("conv2d", "conv2d_dx") or "w_trained" in instr.operands:
+    """0: it has no frozen weights, or is not for these kernels."""
+    if instr.op not in ("conv2d", "conv2d_dx") or "w_frozen" not in instr.operands:
         return 0
-    if image.tensors[instr.operands["w_frozen"]].space != "const":
+    order = [instr.operands[name] for name in ("w_frozen", "perm") if name in instr.operands]
+    if any(image.tensors[i].space != "const" for i in order):
         return 0
     x, y = ("x", "y") if instr.op == "conv2d" else ("e_x", "e_y")
     c_in, c_out = (image.tensors[instr.operands[name]].shape[2] for name in (x, y))

@@ -12,9 +12,10 @@
 #define MCT_DW_PIXELS 256u /* pixels at a time, an even number */
 
 typedef struct {
-    int16_t a[MCT_DW_ROWS * MCT_DW_PIXELS] __attribute__((aligned(64)));
-    int16_t b[MCT_DW_PIXELS * MCT_BLOCK] __attribute__((aligned(64)));
-    int32_t c[MCT_DW_ROWS * MCT_BLOCK] __attribute__((aligned(64)));
+    int16_t a[MCT_DW_PIXELS * MCT_DW_ROWS] __attribute__((aligned(64))); /* (pairs, rows, 2) */
+    int16_t b[MCT_DW_PIXELS * MCT_BLOCK] __attribute__((aligned(64)));   /* (pairs, 16, 2) */
+    /* (rows, 16), behind a block of which mct_update_weights reads and does not use the last */
+    int32_t c[(1 + MCT_DW_ROWS) * MCT_BLOCK] __attribute__((aligned(64)));
     mct_weight_row rows[MCT_DW_ROWS];
 } mct_dw;
 
@@ -25,38 +26,58 @@ typedef struct {
     uint32_t tap, i, n; /* n input channels from i on */
 } mct_dw_part;
 
-/* d->a: row by row the errors of output channels over the pixels. */
+/* d->a: errors of pairs of pixels; that beside a last one alone is 0. */
 static void mct_dw_errors(const mct_conv2d_dw *p, const mct_dw_part *t, const int8_t *e_y,
                           mct_dw *d)
 {
-    uint32_t c = p->y.c, lda = 2 * t->pairs;
+    const int8_t zeros[MCT_DW_ROWS] = {0};
+    int8_t room0[MCT_BLOCK] = {0}, room1[MCT_BLOCK] = {0};
+    uint32_t c = p->y.c;
     const int8_t *e = e_y + t->pixel * c + t->k;
-    for (uint32_t i = 0; i < lda; i++, e += c) {
-        for (uint32_t j = 0; j < t->rows; j++)
-            d->a[j * lda + i] = i < t->pixels ? e[j] : 0;
+    for (uint32_t i = 0; i < t->pixels; i += 2, e += 2 * c) {
+        const int8_t *next = i + 1 < t->pixels ? e + c : zeros;
+        int16_t *to = d->a + i * MCT_DW_ROWS;
+        for (uint32_t j = 0; j < t->rows; j += MCT_BLOCK, to += 2 * MCT_BLOCK) {
+            uint32_t n = t->rows - j < MCT_BLOCK ? t->rows - j : MCT_BLOCK;
+            mct_v_interleave(to, mct_some_bytes(room0, e + j, n),
+                             mct_some_bytes(room1, next + j, n));
+        }
     }
 }
 
-/* What the tap saw of n channels when it made output `pixel`, less z_x; zeros outside. */
-static const int8_t *mct_dw_input(const mct_conv2d_dw *p, const mct_dw_part *t, const int8_t *x,
-                                  uint32_t pixel)
+/* What the tap saw of n channels when it made output (oy, ox); NULL outside. */
+static inline const int8_t *mct_dw_input(const mct_conv2d_dw *p, const mct_dw_part *t,
+                                         const int8_t *x, uint32_t oy, uint32_t ox)
 {
-    int32_t oy = (int32_t)(pixel / p->y.w), ox = (int32_t)(pixel % p->y.w);
-    int32_t iy = oy * p->win.sh + (int32_t)(t->tap / p->win.kw) - p->win.pt;
-    int32_t ix = ox * p->win.sw + (int32_t)(t->tap % p->win.kw) - p->win.pl;
+    int32_t iy = (int32_t)(oy * p->win.sh + t->tap / p->win.kw) - p->win.pt;
+    int32_t ix = (int32_t)(ox * p->win.sw + t->tap % p->win.kw) - p->win.pl;
     if (iy < 0 || iy >= p->x.h || ix < 0 || ix >= p->x.w)
         return NULL;
     return x + ((uint32_t)iy * p->x.w + (uint32_t)ix) * p->x.c + t->i;
 }
 
-/* d->b: pairs of pixels of sixteen channels. */
+/* d->b: pairs of pixels of sixteen channels, less z_x; zeros outside. */
 static void mct_dw_inputs(const mct_conv2d_dw *p, const mct_dw_part *t, const int8_t *x, mct_dw *d)
 {
-    for (uint32_t i = 0; i < 2 * t->pairs; i++) {
-        const int8_t *from = i < t->pixels ? mct_dw_input(p, t, x, t->pixel + i) : NULL;
-        int16_t *to = d->b + i / 2 * 2 * MCT_BLOCK + i % 2;
-        for (uint32_t j = 0; j < MCT_BLOCK; j++)
-            to[2 * j] = (int16_t)(from != NULL && j < t->n ? from[j] - p->z_x : 0);
+    int8_t outside[MCT_BLOCK], room[2][MCT_BLOCK];
+    uint32_t oy = t->pixel / p->y.w, ox = t->pixel % p->y.w;
+    int16_t *to = d->b;
+    memset(outside, p->z_x, sizeof outside);
+    memset(room, p->z_x, sizeof room);
+    for (uint32_t i = 0; i < t->pairs; i++, to += 2 * MCT_BLOCK) {
+        const int8_t *pair[2];
+        for (uint32_t j = 0; j < 2; j++) {
+            const int8_t *from = 2 * i + j < t->pixels ? mct_dw_input(p, t, x, oy, ox) : NULL;
+            pair[j] = mct_some_bytes(room[j], from != NULL ? from : outside, t->n);
+            ox++;
+            if (ox == p->y.w) {
+                ox = 0;
+                oy++;
+            }
+        }
+        mct_v_interleave(to, pair[0], pair[1]);
+        for (uint32_t j = 0; j < 2 * MCT_BLOCK; j++)
+            to[j] = (int16_t)(to[j] - p->z_x);
     }
 }
 
@@ -65,20 +86,20 @@ static void mct_dw_sums(const mct_dw_part *t, mct_dw *d)
 {
     const mct_v16 zero = mct_v_set(0);
     mct_v16 acc[MCT_V_ROWS];
-    int32_t *c = d->c;
-    uint32_t j = 0, lda = 2 * t->pairs;
+    int32_t *c = d->c + MCT_BLOCK;
+    uint32_t j = 0;
     for (; j + MCT_V_ROWS <= t->rows; j += MCT_V_ROWS, c += MCT_V_ROWS * MCT_BLOCK) {
         MCT_UNROLL
         for (uint32_t r = 0; r < MCT_V_ROWS; r++)
             acc[r] = t->pixel != 0 ? mct_v_load(c + r * MCT_BLOCK) : zero;
-        mct_gemm(acc, MCT_V_ROWS, d->a + j * lda, lda, d->b, t->pairs);
+        mct_gemm(acc, MCT_V_ROWS, d->a + 2 * j, 2, 2 * MCT_DW_ROWS, d->b, t->pairs);
         MCT_UNROLL
         for (uint32_t r = 0; r < MCT_V_ROWS; r++)
             mct_v_store(c + r * MCT_BLOCK, acc[r]);
     }
     for (; j < t->rows; j++, c += MCT_BLOCK) {
         acc[0] = t->pixel != 0 ? mct_v_load(c) : zero;
-        mct_gemm(acc, 1, d->a + j * lda, lda, d->b, t->pairs);
+        mct_gemm(acc, 1, d->a + 2 * j, 2, 2 * MCT_DW_ROWS, d->b, t->pairs);
         mct_v_store(c, acc[0]);
     }
 }
@@ -98,13 +119,8 @@ static void mct_dw_update(const mct_conv2d_dw *p, mct_dw_part *t, const int8_t *
     }
     for (uint32_t j = 0; j < t->rows; j++) {
         uint32_t at = ((t->k + j) * taps + t->tap) * p->cols + t->i;
-        const int32_t *c = d->c + j * MCT_BLOCK;
-        if (d->rows[j].mult == 0)
-            continue;
-        if (mct_can_update(&d->rows[j], at))
-            mct_update_weights(&d->rows[j], at, t->n, mct_v_load(c));
-        else
-            mct_step_weights(&d->rows[j], at, c, t->n);
+        if (d->rows[j].mult != 0)
+            mct_update_weights(&d->rows[j], at, d->c + (1 + j) * MCT_BLOCK, t->n);
     }
 }
 

@@ -72,14 +72,14 @@ static void mct_make_errors(const mct_errors *out, const int16_t *a, uint32_t n,
         MCT_UNROLL
         for (uint32_t r = 0; r < MCT_V_ROWS; r++)
             acc[r] = mct_v_set(0);
-        mct_gemm(acc, MCT_V_ROWS, a, lda, b, lda / 2);
+        mct_gemm(acc, MCT_V_ROWS, a, lda, 2, b, lda / 2);
         MCT_UNROLL
         for (uint32_t r = 0; r < MCT_V_ROWS; r++, i += o.c)
             mct_put_any_error(&o, i, acc[r], e_x, &seen);
     }
     for (; n > 0; n--, a += lda, i += o.c) {
         acc[0] = mct_v_set(0);
-        mct_gemm(acc, 1, a, lda, b, lda / 2);
+        mct_gemm(acc, 1, a, lda, 2, b, lda / 2);
         mct_put_any_error(&o, i, acc[0], e_x, &seen);
     }
     mct_seen_into(&seen, stats);

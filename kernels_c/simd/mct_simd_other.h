@@ -13,11 +13,9 @@ static void mct_simd_add(const mct_add *p, const int8_t *a, const int8_t *b, int
     const mct_v16 lo = mct_v_set(p->lo), hi = mct_v_set(p->hi);
     int32_t zeros = mct_mac(mct_mac(0, p->mult_a, p->z_a), p->mult_b, p->z_b);
     const mct_v16 start = mct_v_set(mct_mac((int32_t)1 << (p->shift - 1), -1, zeros));
-    int8_t room_a[MCT_BLOCK] = {0}, room_b[MCT_BLOCK] = {0};
     for (uint32_t i = 0, n; i < p->n; i += n) {
         n = p->n - i < MCT_BLOCK ? p->n - i : MCT_BLOCK;
-        mct_v16 va = mct_v_load_s8(mct_some_bytes(room_a, a + i, n));
-        mct_v16 vb = mct_v_load_s8(mct_some_bytes(room_b, b + i, n));
+        mct_v16 va = mct_get_bytes(a + i, n), vb = mct_get_bytes(b + i, n);
         mct_v16 v = mct_v_add(mct_v_add(start, mct_v_mul(va, ma)), mct_v_mul(vb, mb)), clamped;
         v = mct_v_add(mct_v_shr(v, p->shift), z);
         clamped = mct_v_clamp(v, lo, hi);
@@ -32,10 +30,9 @@ static void mct_simd_error_copy(const mct_error *error, const int8_t *e, uint32_
                                 mct_error_stats *stats)
 {
     mct_seen seen = mct_seen_nothing();
-    int8_t room[MCT_BLOCK] = {0};
     for (uint32_t i = 0, some; i < n; i += some) {
         some = n - i < MCT_BLOCK ? n - i : MCT_BLOCK;
-        mct_v16 v = mct_v_load_s8(mct_some_bytes(room, e + i, some));
+        mct_v16 v = mct_get_bytes(e + i, some);
         v = mct_v_where(mct_get_bits(error->mask, i, some), v);
         seen.amax = mct_v_amax(seen.amax, v);
         mct_put_bytes(e_x + i, v, some);
@@ -47,12 +44,11 @@ static void mct_simd_error_copy(const mct_error *error, const int8_t *e, uint32_
 static mct_v16 mct_pool_sum(const mct_pool_dx *p, const int8_t *e_y, mct_taps oy, mct_taps ox,
                             uint32_t at, uint32_t n)
 {
-    int8_t room[MCT_BLOCK] = {0};
     mct_v16 sum = mct_v_set(0);
     for (int32_t y = oy.first; y < oy.end; y++) {
         for (int32_t x = ox.first; x < ox.end; x++) {
             const int8_t *e = e_y + (uint32_t)(y * p->y.w + x) * p->y.c + at;
-            sum = mct_v_add(sum, mct_v_load_s8(mct_some_bytes(room, e, n)));
+            sum = mct_v_add(sum, mct_get_bytes(e, n));
         }
     }
     return sum;

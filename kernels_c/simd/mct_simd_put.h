@@ -11,13 +11,16 @@
 /* Sixteen or fewer bytes. */
 static inline void mct_put_bytes(int8_t *to, mct_v16 v, uint32_t n)
 {
-    int8_t bytes[MCT_BLOCK];
-    if (n == MCT_BLOCK) {
+    if (n == MCT_BLOCK)
         mct_v_store_s8(to, v);
-    } else {
-        mct_v_store_s8(bytes, v);
-        memcpy(to, bytes, n);
-    }
+    else
+        mct_v_store_some(to, v, n);
+}
+
+/* Zeros behind them. */
+static inline mct_v16 mct_get_bytes(const int8_t *from, uint32_t n)
+{
+    return n == MCT_BLOCK ? mct_v_load_s8(from) : mct_v_load_some(from, n);
 }
 
 static inline const int8_t *mct_some_bytes(int8_t room[MCT_BLOCK], const int8_t *from, uint32_t n)
@@ -169,10 +172,9 @@ static inline void mct_put_error(const mct_errors *out, uint32_t i, mct_v16 acc,
     const mct_v16 rail = mct_v_set(MCT_ERROR_RAIL), low = mct_v_set(-MCT_ERROR_RAIL);
     uint32_t on = mct_get_bits(e->mask, i, out->n);
     mct_r16 random = mct_v_random(e->key, i);
-    int8_t room[MCT_BLOCK] = {0};
     mct_v16 v, q, skip;
     if (e->skip != NULL) {
-        skip = mct_v_load_s8(mct_some_bytes(room, e->skip + i, out->n));
+        skip = mct_get_bytes(e->skip + i, out->n);
         v = mct_v_round(acc, out->mult, random, &skip, 32 + e->e_skip - e->e_out);
     } else {
         v = mct_v_round(acc, out->mult, random, NULL, 0);

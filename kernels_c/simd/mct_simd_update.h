@@ -30,37 +30,74 @@ static void mct_simd_bias_steps(const mct_update *u, uint32_t o, const int8_t *e
         steps[j] = mct_step(sums[j], (uint32_t)mult[j], shift[j], mct_random16(u->key, o + j));
 }
 
-/* Whether mct_update_weights is for weights from i on. */
-static inline int mct_can_update(const mct_weight_row *row, uint32_t i)
+/* Fractions of n weights from i on; i is even. */
+static inline mct_v16 mct_get_fractions(const mct_weight_row *row, uint32_t i, uint32_t n)
 {
-    return i % 2 == 0 && row->p->bits != 4 && row->shift >= MCT_SHIFT_MIN &&
-           row->shift <= MCT_SHIFT_MAX;
+    uint8_t some[MCT_BLOCK / 2] = {0};
+    const uint8_t *nibbles = row->frac + i / 2;
+    if (row->p->bits == 8)
+        return mct_v_low(mct_get_bytes((const int8_t *)row->frac + i, n));
+    if (n < MCT_BLOCK)
+        nibbles = memcpy(some, nibbles, (n + 1) / 2);
+    return mct_v_load_nibbles(nibbles);
 }
 
-/* Weights i to i + n - 1 of the block from their gradients. */
-static void mct_update_weights(mct_weight_row *row, uint32_t i, uint32_t n, mct_v16 gradient)
+/* The low bits of n masters; a nibble behind the last of them is in v, too. */
+static inline void mct_put_fractions(const mct_weight_row *row, uint32_t i, uint32_t n, mct_v16 v)
+{
+    uint32_t up = 32u - row->p->bits;
+    uint8_t some[MCT_BLOCK / 2], *nibbles = row->frac + i / 2;
+    v = mct_v_shr(mct_v_shl(v, mct_v_set((int32_t)up)), up); /* as signed numbers */
+    if (row->p->bits == 8) {
+        mct_put_bytes((int8_t *)row->frac + i, v, n);
+    } else if (n == MCT_BLOCK) {
+        mct_v_store_nibbles(nibbles, v);
+    } else {
+        mct_v_store_nibbles(some, v);
+        memcpy(nibbles, some, (n + 1) / 2);
+    }
+}
+
+/* Weights i to i + n - 1 of the block, i even. Those without a gradient stay as they are. */
+static void mct_move_weights(mct_weight_row *row, uint32_t i, uint32_t n, mct_v16 gradient)
 {
     const mct_v16 far = mct_v_set(1 << 20), back = mct_v_set(-(1 << 20)); /* to any rail */
     const mct_v16 bits = mct_v_set(row->p->bits);
     int32_t one = (int32_t)1 << row->p->bits;
-    uint32_t lanes = (1u << n) - 1u;
-    int8_t room_w[MCT_BLOCK] = {0}, room_f[MCT_BLOCK] = {0};
-    int8_t *frac = (int8_t *)row->frac + i;
-    mct_v16 old = mct_v_load_s8(mct_some_bytes(room_w, row->w + i, n)), exact, master, moved;
+    mct_v16 old = mct_get_bytes(row->w + i, n), exact, master, moved;
     exact = mct_v_shl(old, bits);
     if (one > 1)
-        exact = mct_v_add(exact, mct_v_low(mct_v_load_s8(mct_some_bytes(room_f, frac, n))));
+        exact = mct_v_add(exact, mct_get_fractions(row, i, n));
     moved = mct_v_step(gradient, mct_v_set((int32_t)row->mult), mct_v_set(row->shift),
                        mct_v_random(row->p->update.key, i));
     exact = mct_v_sub(exact, mct_v_clamp(moved, back, far));
     master = mct_v_clamp(exact, mct_v_set(-MCT_WEIGHT_RAIL * one),
                          mct_v_set(MCT_WEIGHT_RAIL * one + one - 1));
-    row->stats->clamped += (uint32_t)__builtin_popcount(lanes & ~mct_v_same(exact, master));
+    row->stats->clamped += MCT_BLOCK - (uint32_t)__builtin_popcount(mct_v_same(exact, master));
     exact = mct_v_shr(master, row->p->bits);
     mct_put_bytes(row->w + i, exact, n);
-    if (one > 1) /* the low byte, as a signed one */
-        mct_put_bytes(frac, mct_v_shr(mct_v_shl(master, mct_v_set(24)), 24), n);
-    row->change += mct_v_sum(mct_v_where(lanes, mct_v_sub(exact, old)));
+    if (one > 1)
+        mct_put_fractions(row, i, n, master);
+    row->change += mct_v_sum(mct_v_sub(exact, old));
+}
+
+/*
+ * Weights i to i + n - 1 of the block from their gradients d, n at most 16. d[-1] and sixteen
+ * elements from d on may be read.
+ */
+static void mct_update_weights(mct_weight_row *row, uint32_t i, const int32_t *d, uint32_t n)
+{
+    uint32_t odd = i % 2; /* two weights, the first at an even place, share their random bits */
+    if (row->shift < MCT_SHIFT_MIN || row->shift > MCT_SHIFT_MAX) {
+        mct_step_weights(row, i, d, n);
+        return;
+    }
+    if (n + odd > MCT_BLOCK) {
+        n--;
+        mct_step_weights(row, i + n, d + n, 1);
+    }
+    mct_move_weights(row, i - odd, n + odd,
+                     mct_v_where(((1u << n) - 1u) << odd, mct_v_load(d - odd)));
 }
 
 #endif

@@ -189,22 +189,20 @@ static inline void mct_v_spread(mct_x *to, mct_pixels v)
     mct_v_store_pairs(to, v.first, v.second);
 }
 
-static inline mct_v16 mct_v_load_s8(const int8_t *at)
+static inline mct_v16 mct_v_widen(__m128i bytes)
 {
-    __m128i x = _mm_loadu_si128((const void *)at);
-    mct_v16 v = {_mm256_cvtepi8_epi32(x), _mm256_cvtepi8_epi32(_mm_srli_si128(x, 8))};
+    mct_v16 v = {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
     return v;
 }
 
 /* Lanes saturated to int8. */
-static inline void mct_v_store_s8(int8_t *at, mct_v16 v)
+static inline __m128i mct_v_narrow(mct_v16 v)
 {
     __m256i halves = _mm256_permute4x64_epi64(_mm256_packs_epi32(v.a, v.b), 0xd8);
-    __m128i bytes =
-        _mm_packs_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
-    _mm_storeu_si128((void *)at, bytes);
+    return _mm_packs_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
 }
 
+#include "mct_v_bytes_x86.h"
 #include "mct_v_taps_pairs.h"
 
 #endif

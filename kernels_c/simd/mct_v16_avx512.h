@@ -169,15 +169,28 @@ static inline void mct_v_spread(mct_x *to, mct_pixels v)
     _mm512_storeu_si512(to, _mm512_xor_si512(v, _mm512_set1_epi8((char)MCT_V_OFFSET)));
 }
 
-static inline mct_v16 mct_v_load_s8(const int8_t *at)
+static inline mct_v16 mct_v_widen(__m128i bytes)
 {
-    return _mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)at));
+    return _mm512_cvtepi8_epi32(bytes);
 }
 
 /* Lanes saturated to int8. */
-static inline void mct_v_store_s8(int8_t *at, mct_v16 v)
+static inline __m128i mct_v_narrow(mct_v16 v)
 {
-    _mm_storeu_si128((void *)at, _mm512_cvtsepi32_epi8(v));
+    return _mm512_cvtsepi32_epi8(v);
 }
+
+/* The first n of sixteen bytes, and zeros. */
+static inline mct_v16 mct_v_load_some(const int8_t *at, uint32_t n)
+{
+    return mct_v_widen(_mm_maskz_loadu_epi8((__mmask16)((1u << n) - 1u), at));
+}
+
+static inline void mct_v_store_some(int8_t *at, mct_v16 v, uint32_t n)
+{
+    _mm_mask_storeu_epi8(at, (__mmask16)((1u << n) - 1u), mct_v_narrow(v));
+}
+
+#include "mct_v_bytes_x86.h"
 
 #endif

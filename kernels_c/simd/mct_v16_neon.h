@@ -211,9 +211,8 @@ static inline void mct_v_spread(mct_x *to, mct_pixels v)
     mct_v_store_pairs(to, v.first, v.second);
 }
 
-static inline mct_v16 mct_v_load_s8(const int8_t *at)
+static inline mct_v16 mct_v_widen(int8x16_t x)
 {
-    int8x16_t x = vld1q_s8(at);
     int16x8_t low = vmovl_s8(vget_low_s8(x)), high = vmovl_high_s8(x);
     mct_v16 v = {vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low), vmovl_s16(vget_low_s16(high)),
                  vmovl_high_s16(high)};
@@ -221,11 +220,36 @@ static inline mct_v16 mct_v_load_s8(const int8_t *at)
 }
 
 /* Lanes saturated to int8. */
-static inline void mct_v_store_s8(int8_t *at, mct_v16 v)
+static inline int8x16_t mct_v_narrow(mct_v16 v)
 {
     int16x8_t low = vqmovn_high_s32(vqmovn_s32(v.a), v.b);
     int16x8_t high = vqmovn_high_s32(vqmovn_s32(v.c), v.d);
-    vst1q_s8(at, vqmovn_high_s16(vqmovn_s16(low), high));
+    return vqmovn_high_s16(vqmovn_s16(low), high);
+}
+
+static inline mct_v16 mct_v_load_s8(const int8_t *at)
+{
+    return mct_v_widen(vld1q_s8(at));
+}
+
+static inline void mct_v_store_s8(int8_t *at, mct_v16 v)
+{
+    vst1q_s8(at, mct_v_narrow(v));
+}
+
+/* Sixteen nibbles from 0 on, of each byte the low one first. */
+static inline mct_v16 mct_v_load_nibbles(const uint8_t *at)
+{
+    uint8x8_t x = vld1_u8(at), low = vand_u8(x, vdup_n_u8(15)), high = vshr_n_u8(x, 4);
+    return mct_v_widen(vreinterpretq_s8_u8(vcombine_u8(vzip1_u8(low, high), vzip2_u8(low, high))));
+}
+
+/* The low four bits of lanes that are int8. */
+static inline void mct_v_store_nibbles(uint8_t *at, mct_v16 v)
+{
+    uint8x16_t x = vandq_u8(vreinterpretq_u8_s8(mct_v_narrow(v)), vdupq_n_u8(15));
+    uint8x8_t low = vget_low_u8(x), high = vget_high_u8(x);
+    vst1_u8(at, vorr_u8(vuzp1_u8(low, high), vshl_n_u8(vuzp2_u8(low, high), 4)));
 }
 
 #include "mct_v_taps_pairs.h"

@@ -26,4 +26,19 @@ static inline void mct_v_copy_taps(mct_w *to, const int8_t *w)
     to[1] = w[1];
 }
 
+/* The first n of sixteen bytes, and zeros. */
+static inline mct_v16 mct_v_load_some(const int8_t *at, uint32_t n)
+{
+    int8_t bytes[16] = {0};
+    memcpy(bytes, at, n);
+    return mct_v_load_s8(bytes);
+}
+
+static inline void mct_v_store_some(int8_t *at, mct_v16 v, uint32_t n)
+{
+    int8_t bytes[16];
+    mct_v_store_s8(bytes, v);
+    memcpy(at, bytes, n);
+}
+
 #endif

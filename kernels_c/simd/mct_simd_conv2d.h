@@ -39,13 +39,6 @@ static inline mct_x *mct_offset_to(mct_x *to, const int8_t *x, uint32_t n)
     return to + n;
 }
 
-static inline mct_x *mct_fill_to(mct_x *to, int8_t z, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        to[i] = (mct_x)(z + MCT_V_OFFSET);
-    return to + n;
-}
-
 /* The window at input row iy, column ix; taps outside read z_x. */
 static void mct_window_to(const mct_conv2d *p, const mct_rows *x, int32_t iy, int32_t ix, mct_x *to)
 {

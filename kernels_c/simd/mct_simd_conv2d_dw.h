@@ -124,8 +124,8 @@ static void mct_dw_update(const mct_conv2d_dw *p, mct_dw_part *t, const int8_t *
     }
 }
 
-static int mct_simd_conv2d_dw(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x, int8_t *w,
-                              uint8_t *frac, int32_t *bias, mct_update_stats *stats)
+static int mct_conv2d_dw_dense(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x,
+                               int8_t *w, uint8_t *frac, int32_t *bias, mct_update_stats *stats)
 {
     uint32_t taps = (uint32_t)p->win.kh * p->win.kw;
     mct_dw_part t = {0};

@@ -174,7 +174,7 @@ static int mct_conv2d_dx_depthwise(const mct_conv2d_dx *p, const int8_t *e_y, in
         const mct_errors out =
             mct_errors_of(p, o, c - o < MCT_BLOCK ? c - o : MCT_BLOCK, &factors[1]);
         mct_depthwise_begin(conv, &s, &d, o, out.n, 1);
-        factors[0] = mct_start_of(mct_v_set(0), d.taps, k->kh * d.groups);
+        factors[0] = mct_start_of(mct_v_set(0), 0, d.taps, k->kh * d.groups);
         for (uint32_t iy = 0; iy < conv->x.h; iy++) {
             uint32_t first = mct_depthwise_rows(&s, &d, iy, o, out.n);
             mct_depthwise_errors(&s, &d, first, &out, factors, iy * w * c + o, e_x, &seen);

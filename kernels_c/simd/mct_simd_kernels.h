@@ -8,6 +8,7 @@
 #include "mct_simd_conv2d_dx.h"
 #include "mct_simd_conv2d_dw.h"
 #include "mct_simd_depthwise.h"
+#include "mct_simd_depthwise_dw.h"
 #include "mct_simd_other.h"
 
 static int mct_simd_conv2d(const mct_conv2d *p, const mct_rows *x, uint32_t oy, uint32_t rows,
@@ -21,6 +22,13 @@ static int mct_simd_conv2d_dx(const mct_conv2d_dx *p, const int8_t *e_y, int8_t 
                               mct_error_stats *stats)
 {
     return mct_conv2d_dx_dense(p, e_y, e_x, stats) || mct_conv2d_dx_depthwise(p, e_y, e_x, stats);
+}
+
+static int mct_simd_conv2d_dw(const mct_conv2d_dw *p, const int8_t *e_y, const int8_t *x, int8_t *w,
+                              uint8_t *frac, int32_t *bias, mct_update_stats *stats)
+{
+    return mct_conv2d_dw_dense(p, e_y, x, w, frac, bias, stats) ||
+           mct_conv2d_dw_depthwise(p, e_y, x, w, frac, bias, stats);
 }
 
 #define MCT_SIMD_TABLE(name)                                                                       \

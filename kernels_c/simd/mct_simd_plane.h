@@ -115,12 +115,10 @@ static void mct_ring_row(const mct_plane *s, mct_depthwise *d, uint32_t row, uin
     int inside = at >= 0 && at % (int32_t)s->up_y == 0 && at / (int32_t)s->up_y < (int32_t)s->h;
     mct_x *to = d->ring + row % s->kh * s->width * MCT_GROUP;
     d->blank[row % s->kh] = !inside && s->fill == 0 && MCT_V_OFFSET == 0;
-    if (inside) {
+    if (inside)
         mct_spread_row(s, mct_row(s->x, at / (int32_t)s->up_y) + o, n, to);
-    } else {
-        for (uint32_t i = 0; i < s->width * MCT_GROUP; i++)
-            to[i] = (mct_x)(s->fill + MCT_V_OFFSET);
-    }
+    else
+        mct_fill_to(to, s->fill, s->width * MCT_GROUP);
 }
 
 #endif

@@ -56,16 +56,24 @@ static inline uint32_t mct_get_bits(const uint8_t *mask, uint32_t at, uint32_t n
     return bits >> at % 8 & ((1u << n) - 1u);
 }
 
-/* What sums of MCT_V_TAPS products start from, to end at `bias` and the products of signed bytes.
+static inline mct_x *mct_fill_to(mct_x *to, int8_t z, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        to[i] = (mct_x)(z + MCT_V_OFFSET);
+    return to + n;
+}
+
+/*
+ * What sums of MCT_V_TAPS products start from, to end at `bias` and the products of signed bytes
+ * less z.
  */
-static inline mct_v16 mct_start_of(mct_v16 bias, const mct_w *w, uint32_t steps)
+static inline mct_v16 mct_start_of(mct_v16 bias, int8_t z, const mct_w *w, uint32_t steps)
 {
     mct_x offset[MCT_V_TAPS];
     mct_v16 sum = mct_v_set(0);
-    if (MCT_V_OFFSET == 0)
+    if (z + MCT_V_OFFSET == 0)
         return bias;
-    for (uint32_t i = 0; i < MCT_V_TAPS; i++)
-        offset[i] = MCT_V_OFFSET;
+    mct_fill_to(offset, z, MCT_V_TAPS);
     for (; steps > 0; steps--, w += MCT_V_TAPS * MCT_BLOCK)
         sum = mct_v_dot_taps(sum, mct_v_taps_of(offset), mct_v_taps(w));
     return mct_v_sub(bias, sum);
@@ -92,7 +100,7 @@ static mct_outputs mct_outputs_of(const mct_conv2d *p, uint32_t o, const mct_w *
         shift[i] = p->shift[o + i];
         any |= shift[i];
     }
-    mct_outputs out = {.start = mct_start_of(mct_v_load(bias), w, steps),
+    mct_outputs out = {.start = mct_start_of(mct_v_load(bias), 0, w, steps),
                        .mult = mct_v_load(mult),
                        .shift = mct_v_load(shift),
                        .lo = mct_v_set(p->lo),

@@ -34,6 +34,14 @@ LARGE = [
     Conv((2, 2, 1500), 40),
     Conv((3, 2, 40), 1500),
 ]
+# Gradients of depthwise weights: from some rows of the output at a time, and not by vectors.
+MAPS = [
+    Conv((40, 33, 18), 18, (3, 3), (1, 1), (1, 1, 1, 1), groups=18),
+    Conv((33, 40, 5), 5, (7, 7), (2, 2), (3, 3, 3, 3), groups=5, trained=-1),
+    Conv((64, 64, 20), 20, (5, 3), (1, 2), (2, 1, 2, 0), groups=20, trained=17),
+    Conv((2, 600, 2), 2, (1, 3), groups=2),
+    Conv((17, 18, 3), 3, (17, 17), (1, 1), (8, 8, 8, 8), groups=3),
+]
 SHAPES = [*CHANNELS, *LARGE, *fast.DENSE, *fast.DEPTHWISE]
 CASES = [
     *(conv.forward(s, mask=m) for s in SHAPES for m in (True, False)),
@@ -46,6 +54,7 @@ CASES = [
     *(conv.dx(s, dead="all") for s in SHAPES[::9]),
     *(conv.dw(s, bits) for s in SHAPES[::2] for bits in (0, 4, 8)),
     *(conv.dw(s, rails=True, e_y=-10) for s in SHAPES[::4]),
+    *(conv.dw(s, bits) for s in MAPS for bits in (0, 4, 8)),
 ]
 GRID = distinct([*conv.FORWARD, *conv.DX, *conv.DW, *conv.DB])
 OTHERS = [case for cases in other_cases.CASES.values() for case in cases]

@@ -2,7 +2,7 @@
  * Kernels for the vector units of PCs (kernels_c/simd), which the host engine alone has: firmware
  * is built without MCT_SIMD. Each function gives the bytes of the plain kernel in whose place it is
  * called, or does nothing and returns 0 where the shape is not for it. Scratch memory of their own
- * lies on the stack, below 160 KB.
+ * lies on the stack, below 170 KB.
  */
 #ifndef MCT_SIMD_H
 #define MCT_SIMD_H
@@ -42,8 +42,8 @@ typedef struct {
 } mct_simd;
 
 /*
- * Room for the frozen weights of one instruction in the order of these kernels, so that they are
- * put into it once and not in every step. ready: they are there.
+ * Room for the weights of one instruction in the order of these kernels, so that frozen ones are
+ * put into it once and only trained ones in every step. ready: the frozen ones are there.
  */
 typedef struct mct_packed {
     void *base; /* 64-byte aligned */

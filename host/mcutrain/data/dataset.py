@@ -32,8 +32,8 @@ class Dataset:
         y: (N,) int64, in [0, len(classes)).
         classes: one name a class.
         name: what the user called it; errors name it.
-        limits: the real values of pixels 0 and 255; None leaves them pixels, for networks that
-            take those.
+        limits: the real values of 0 and 255, for samples that are pixels, as uint8 or as floats;
+            None leaves samples as they are stored.
         augmentation: how each sample's views are made.
     """
 
@@ -105,10 +105,15 @@ class Dataset:
     def in_range(self, low: float, high: float) -> Dataset:
         """Pixels as real numbers from `low` (0) to `high` (255), for networks that take those.
 
+        Floats from 0 to 255 are pixels here: tables and many arrays hold them so.
+
         Raises:
             InputError: the samples are no pixels.
         """
-        self._need_pixels("be put into a range")
+        if self.x.dtype == np.uint8 or self.limits is not None:
+            self._need_pixels("be put into a range")
+        else:
+            self._need_0_to_255()
         return replace(self, limits=(low, high))
 
     def augmented(self, augmentation: Augmentation) -> Dataset:
@@ -117,7 +122,7 @@ class Dataset:
         Raises:
             InputError: the samples are no pixels.
         """
-        if augmentation.kinds and self.limits is None:
+        if augmentation.kinds and self.x.dtype != np.uint8:
             self._need_pixels("be augmented")
         return replace(self, augmentation=augmentation)
 
@@ -144,6 +149,16 @@ class Dataset:
             )
         to = np.array([number.get(name, 0) for name in self.classes], np.int64)
         return replace(self, y=to[self.y], classes=tuple(names))
+
+    def _need_0_to_255(self) -> None:
+        x = np.asarray(self.x)
+        if x.size and not (x.min() >= 0 and 1 < x.max() <= 255):
+            raise InputError(
+                "only pixels, 0 to 255, can be put into a range",
+                where=self.name,
+                why=f"the samples are real numbers from {x.min():g} to {x.max():g}",
+                hint="give them in the range that the network takes, and leave out range=",
+            )
 
     def _need_pixels(self, what: str) -> None:
         if self.x.dtype != np.uint8 or self.limits is not None:

@@ -16,7 +16,7 @@ Options of every source change the samples in the order in which they are writte
     seed=N          shuffle
     count=N         keep the first N samples
     shift=A+B       change the sensor (`mcutrain.data.shift`)
-    range=LOW,HIGH  pixels 0..255 as real numbers from LOW to HIGH
+    range=LOW,HIGH  pixels 0..255 (bytes or floats) as real numbers from LOW to HIGH
     augment=A+B     train on views of each sample: flip, crop, move (`mcutrain.data.augment`)
     views=N         so many, the sample itself included (4)
 

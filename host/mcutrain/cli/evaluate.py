@@ -23,6 +23,7 @@ from mcutrain.cli.common import (
     show,
     table,
 )
+from mcutrain.cli.saturation import outside_input
 from mcutrain.data import Dataset
 from mcutrain.data.dataset import are_names
 from mcutrain.errors import InputError
@@ -54,6 +55,7 @@ def run(
     if isinstance(place, Run):  # a new classifier has numbers; the run's data gave them names
         samples = samples.labelled_as(place.info.get("classes", []))
     inputs = inputs_of(samples, encoder(unpacked, samples))
+    outside = outside_input(samples, unpacked.inputs[0].q, as_json)
     trained = None if place is None else read_state(place, unpacked)
     with open_with_image(device, image, baud) as session:
         session.open(content)
@@ -63,7 +65,8 @@ def run(
     assert result is not None  # nothing can stop it half-way
     if not are_names(names) and len(samples.classes) == len(names):
         names = list(samples.classes)
-    show(as_json, result.to_dict() | {"classes": names}, lambda: _draw(result, names))
+    summary = result.to_dict() | {"classes": names, "outside_input": outside}
+    show(as_json, summary, lambda: _draw(result, names))
 
 
 def run_or_file(state: Path) -> Run | Path:

@@ -29,6 +29,7 @@ from mcutrain.cli.common import (
     show,
 )
 from mcutrain.cli.fits import check_fit
+from mcutrain.cli.saturation import outside_input
 from mcutrain.compile import compile_program
 from mcutrain.data import Dataset
 from mcutrain.engine.engine import verify
@@ -85,16 +86,19 @@ def run(
     """
     target = None if board is None else get_board(board)
     graph = load_network(net, classes)
-    probe = None
+    probe, input_q = None, graph.tensors[graph.inputs[0]].q
+    outside: dict[str, float] = {}
     if head_from is not None:
         with ERR.status("fitting the classifier"):
             data = mcutrain.data.open(head_from).labelled_as(graph.classes)
+            outside["head_from"] = outside_input(data, input_q, as_json)
             graph, probe = with_probe(graph, data, os.cpu_count() or 1)
     plan = resolve_scheme(graph, scheme, fraction_bits)
     room = None if target is None else room_on(target)
     compiled = compile_program(graph, plan, seed=seed, exact=exact, pool=room)
     if calibrate is not None:
         data = mcutrain.data.open(calibrate).labelled_as(graph.classes)
+        outside["calibrate"] = outside_input(data, input_q, as_json)
         compiled = calibrated(compiled, samples_of(graph, data, CALIBRATION_SAMPLES), seed)
     image = pack(compiled)
     verify(image, str(output))
@@ -111,6 +115,7 @@ def run(
         "pool_bytes": compiled.pool_bytes,
         "calibrated": calibrate is not None,
         "head_left_out": None if probe is None else probe.left_out,
+        "outside_input": outside,
     }
     show(as_json, summary, lambda: _draw(output, image, compiled, probe))
 

@@ -15,6 +15,7 @@ from rich.markup import escape
 
 import mcutrain.data
 from mcutrain.cli.common import OUT, ROOT, Data, Json, output_file, show, table
+from mcutrain.cli.saturation import outside_input
 from mcutrain.compile import compile_program
 from mcutrain.data import Dataset
 from mcutrain.engine.engine import Engine
@@ -62,6 +63,7 @@ def run(
         "name": graph.name,
         "hash": network_hash(graph).hex(),
         "layers": rows,
+        "outside_input": outside_input(samples, graph.tensors[graph.inputs[0]].q, as_json),
         **agreement,
     }
     show(as_json, summary, lambda: _draw(output, rows, agreement))

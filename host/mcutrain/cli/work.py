@@ -14,6 +14,7 @@ import mcutrain.data
 from mcutrain.cli.common import progress
 from mcutrain.cli.evaluate import check_state, run_evaluation
 from mcutrain.cli.interrupt import Stopper
+from mcutrain.cli.saturation import outside_input
 from mcutrain.data import Dataset
 from mcutrain.errors import InputError, InterruptedRunError, LinkError
 from mcutrain.files import make_folder, write_atomic
@@ -106,11 +107,13 @@ class Work:
         # An image with a new classifier has no names: its classes are those of the data.
         self._info["classes"] = list(self._data.classes)
         self._info["samples"] = {"data": _identity(self._data)}
+        self._info["outside_input"] = {"data": self._outside(self._data)}
         if settings.test is not None:
             test = mcutrain.data.open(settings.test).labelled_as(names)
             test = test.labelled_as(self._data.classes)
             self._info["samples"]["test"] = _identity(test)
             self._test = (test, inputs_of(test, encoder(self._image, test)))
+            self._info["outside_input"]["test"] = self._outside(test)
 
     def start(self, session: Session) -> Mapping[str, Any]:
         """Run from the first step on; returns what run.json holds then."""
@@ -139,6 +142,9 @@ class Work:
         device.write_state(checkpoint.state)
         self._info = {**info, "device": {"name": self._device} | asdict(opened)}
         return self._go_on(device, checkpoint)
+
+    def _outside(self, data: Dataset) -> float:
+        return outside_input(data, self._image.inputs[0].q, self._quiet)
 
     def _check_samples(self, info: Mapping[str, Any]) -> None:
         """Refuse samples that are not those that the run began with."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from mcutrain.errors import ImageError
 from mcutrain.image import format as fmt
+from mcutrain.ir.graph import QParams
 from mcutrain.ir.instructions import INSTRUCTIONS
 from mcutrain.ir.program import aligned
 
@@ -47,6 +48,11 @@ class ImageTensor:
     def count(self) -> int:
         """Number of elements of the whole tensor."""
         return self.shape[0] * self.shape[1] * self.shape[2]
+
+    @property
+    def q(self) -> QParams:
+        """What the numbers of an int8 tensor stand for."""
+        return QParams(self.scale, self.zero_point)
 
     @property
     def is_ring(self) -> bool:

@@ -12,6 +12,7 @@ from mcutrain.ir.graph import Array, Graph, QParams
 Samples = Array | Mapping[str, Array]
 
 PIXEL_ZERO_POINT = -128  # of a uint8 input: q = pixel - 128, exact and without arithmetic
+LOWEST, HIGHEST = -128, 127
 
 
 def named(graph: Graph, samples: Samples) -> dict[str, Array]:
@@ -100,6 +101,22 @@ def to_int8(x: Array, q: QParams, name: str) -> Array:
 
 def round_to(x: Array, q: QParams) -> Array:
     """Steps of `q` nearest to real numbers, saturated, still as floats."""
+    return np.asarray(np.clip(_steps(x, q), LOWEST, HIGHEST))
+
+
+def outside(x: Array, q: QParams) -> float:
+    """The share of real numbers that `to_int8` saturates; 0 of pixels and int8, which it does not.
+
+    Zeros do not count, as in calibration: every range holds them, and in sparse data they would
+    hide the rest.
+    """
+    counted = int(np.count_nonzero(x))
+    if x.dtype.kind != "f" or not counted:
+        return 0.0
+    steps = _steps(x, q)
+    return int(np.count_nonzero((steps < LOWEST) | (steps > HIGHEST))) / counted
+
+
+def _steps(x: Array, q: QParams) -> Array:
     with np.errstate(over="ignore"):  # it saturates
-        steps = np.rint(x / q.scale)
-    return np.asarray(np.clip(steps + q.zero_point, -128, 127))
+        return np.asarray(np.rint(x / q.scale) + q.zero_point)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from mcutrain.data import Dataset
 from mcutrain.errors import InputError
 from mcutrain.image.unpack import Image
-from mcutrain.ir.graph import Array, QParams
+from mcutrain.ir.graph import Array
 from mcutrain.quantize.inputs import to_int8
 
 Encode = Callable[[Array], bytes]
@@ -43,7 +43,7 @@ def encoder(image: Image, data: Dataset) -> Encode:
             why=f"{len(data.classes)} classes, the network has {image.header['classes']}",
             hint="pack with --classes N, or choose classes: ...?classes=0-4",
         )
-    q = QParams(tensor.scale, tensor.zero_point)
+    q = tensor.q
 
     def encode(sample: Array) -> bytes:
         return to_int8(sample, q, tensor.name).tobytes()

@@ -12,7 +12,6 @@ import numpy as np
 
 from mcutrain.errors import InputError
 from mcutrain.image.unpack import Image
-from mcutrain.ir.graph import QParams
 from mcutrain.link import Device
 from mcutrain.quantize.inputs import to_int8
 from mcutrain.sensors import Window
@@ -76,9 +75,8 @@ class Format:
 
     def encode(self, window: Window) -> bytes:
         """The bytes of the input: readings in order, the channels of each side by side."""
-        q = QParams(self._input.scale, self._input.zero_point)
         values = window.values.astype(np.float32).reshape(self._input.shape)
-        return to_int8(values, q, self._input.name).tobytes()
+        return to_int8(values, self._input.q, self._input.name).tobytes()
 
     def number(self, label: str) -> int:
         """The class with that name or number.

@@ -121,8 +121,11 @@ def read_json(path: Path) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
+def reason(error: Exception) -> str:
+    """What an error says, of the system's without its number and path; empty if it says nothing."""
+    return getattr(error, "strerror", None) or str(error)
+
+
 def cannot_write(path: Path, error: OSError) -> InputError:
     """The error for a file or folder that the system does not let us write."""
-    return InputError(
-        "cannot write", where=str(path), why=error.strerror or str(error), hint=_WRITE_HINT
-    )
+    return InputError("cannot write", where=str(path), why=reason(error), hint=_WRITE_HINT)

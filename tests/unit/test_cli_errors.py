@@ -44,6 +44,7 @@ def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         assert data["message"]
         assert data["where"]
         assert data["hint"]
+        assert "Errno" not in str(data["why"])
         return data
 
     return run
@@ -108,6 +109,15 @@ def call(*arguments: object, code: int = 0, **options: Any) -> subprocess.Comple
         (["report", "{dir}/run", "-o", "x.html", "--bench", "{dir}/run/run.json"], 3, "bench"),
         (["quantize", "no_colon", "--data", "npz:{dir}/d.npz", "-o", "x"], 2, "FILE.py:FUNCTION"),
         (["import", "absent", "-o", "x"], 3, "cannot read"),
+        (["import", "absent.json", "-o", "x"], 3, "cannot read"),
+        (["import", "absent.pkl", "-o", "x"], 3, "cannot read"),
+        (["plan", "{net}", "--scheme", "absent.json"], 3, "scheme"),
+        (["report", "{dir}"], 3, "not the folder of a run"),
+        (["eval", "{image}", "--data", "npz:absent"], 3, "no such file"),
+        (["eval", "{image}", "--data", "csv:absent"], 3, "cannot read"),
+        (["eval", "{image}", "--data", "idx:absent,absent"], 3, "cannot read"),
+        (["eval", "{image}", "--data", "npz:{dir}"], 3, "no such file"),
+        (["stream", "{image}", "absent.csv", "--out", "s"], 3, "there is no such file"),
     ],
 )
 def test_every_error_has_a_place_and_a_next_command(

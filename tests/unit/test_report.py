@@ -97,10 +97,22 @@ def test_log_goes_on_after_the_last_checkpoint(tmp_path: Path) -> None:
     assert read_log(path) == []
 
 
-def test_folder_without_a_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="not the folder of a run") as caught:
-        Run.load(tmp_path)
-    assert caught.value.where == str(tmp_path)
+def test_folder_without_a_run_is_named_with_what_it_lacks(tmp_path: Path) -> None:
+    def why(folder: Path) -> str | None:
+        with pytest.raises(InputError, match="not the folder of a run") as caught:
+            Run.load(folder)
+        assert caught.value.where == str(folder)
+        return caught.value.why
+
+    assert why(tmp_path / "absent") == "there is no such folder"
+    assert why(tmp_path) == "there is no run.json in it"
+    (tmp_path / "run.json").write_text("{")
+    assert str(why(tmp_path)).startswith("run.json: Expecting property name")
+    assert why(tmp_path / "run.json") == "it is a file"
+    (tmp_path / "run.json").write_text("{}")
+    assert why(tmp_path) == "there is no image.mcti in it"
+    (tmp_path / "image.mcti").mkdir()
+    assert why(tmp_path) == "image.mcti: Is a directory"
 
 
 def test_smoothing_is_the_mean_of_the_last_values() -> None:

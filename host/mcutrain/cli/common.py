@@ -27,7 +27,7 @@ from rich.text import Text
 
 from mcutrain.devices import open_device
 from mcutrain.errors import InputError, UsageError
-from mcutrain.files import check_writable
+from mcutrain.files import check_writable, reason
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.serialize import load
 from mcutrain.link.session import Session
@@ -266,7 +266,7 @@ def read_bytes(path: Path, what: str) -> bytes:
         raise InputError(
             f"cannot read the {what}",
             where=str(path),
-            why=error.strerror or str(error),
+            why=reason(error),
             hint=_READ_HINTS.get(what, "check the path"),
         ) from error
 

@@ -45,6 +45,7 @@ from mcutrain.errors import (
     McutrainError,
     UsageError,
 )
+from mcutrain.files import reason
 
 # Typer makes a line of each paragraph.
 _CODES = "\n\n".join(["Exit codes:", *(f"{code}: {text}" for code, text in EXIT_CODES.items())])
@@ -185,7 +186,7 @@ def _cannot_print(error: OSError) -> McutrainError:
     return InputError(
         "cannot write the output",
         where="standard output",
-        why=error.strerror or str(error),
+        why=reason(error),
         hint="check that there is room where it goes",
     )
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import InputError, ToolchainError
+from mcutrain.files import reason
 
 Pixels = npt.NDArray[np.uint8]
 Size = tuple[int, int]
@@ -160,5 +161,5 @@ def _opened(image_module: Any, encoded: Encoded, where: str) -> Iterator[Any]:
         why = "it is no image, or of a format that Pillow does not know"
         raise InputError("cannot read the image", where=where, why=why, hint=_HINT) from error
     except (OSError, ValueError, image_module.DecompressionBombError) as error:
-        why = str(error)
+        why = reason(error)
         raise InputError("cannot read the image", where=where, why=why, hint=_HINT) from error

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mcutrain.data.dataset import Dataset, make
 from mcutrain.errors import InputError
+from mcutrain.files import reason
 
 # The third byte of the file; numbers are big-endian.
 _DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
@@ -28,7 +29,7 @@ def read_array(path: Path) -> npt.NDArray[Any]:
         raw = path.read_bytes()
         data = gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError("cannot read the IDX file", where=where, why=str(error)) from error
+        raise InputError("cannot read the IDX file", where=where, why=reason(error)) from error
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _DTYPES:
         raise InputError("not an IDX file", where=where, why=f"it starts with {data[:4].hex(' ')}")
     start = 4 + 4 * data[3]

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from mcutrain.data.dataset import Dataset, make
 from mcutrain.data.encoded import EncodedImages, Size
 from mcutrain.errors import InputError
+from mcutrain.files import reason
 
 _ENCODED = ("blob", "offset", "label")
 
@@ -121,7 +122,7 @@ def _read(path: Path, names: Sequence[str]) -> tuple[Any, ...]:
             classes = [str(c) for c in archive["classes"]] if "classes" in keys else []
             return (*(archive[name] for name in names), classes)
     except (OSError, ValueError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        raise InputError("cannot read the npz file", where=str(path), why=str(error)) from error
+        raise InputError("cannot read the npz file", where=str(path), why=reason(error)) from error
 
 
 def _reshaped(x: npt.NDArray[Any], shape: tuple[int, int, int], path: Path) -> npt.NDArray[Any]:

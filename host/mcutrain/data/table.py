@@ -9,6 +9,7 @@ import numpy as np
 
 from mcutrain.data.dataset import Dataset, make
 from mcutrain.errors import InputError
+from mcutrain.files import reason
 
 
 def load(path: Path, label: str = "label", shape: tuple[int, int, int] | None = None) -> Dataset:
@@ -60,7 +61,7 @@ def _read(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
             header = [name.strip() for name in next(reader, [])]
             lines = [(reader.line_num, row) for row in reader if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError("cannot read the CSV file", where=str(path), why=str(error)) from error
+        raise InputError("cannot read the CSV file", where=str(path), why=reason(error)) from error
     if not lines:
         raise InputError("the CSV file has no samples", where=str(path))
     for number, row in lines:

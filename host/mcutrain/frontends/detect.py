@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mcutrain.errors import InputError
+from mcutrain.files import reason
 from mcutrain.frontends.int8_graph import FORMAT, import_int8_graph
 from mcutrain.frontends.published import import_published
 from mcutrain.frontends.tflite import import_tflite
@@ -32,7 +33,7 @@ def import_network(path: Path) -> Graph:
         raise InputError(
             "cannot read the network",
             where=str(path),
-            why=error.strerror or str(error),
+            why=reason(error),
             hint=f"give {_KINDS}",
         ) from error
     if start[4:8] == IDENTIFIER:

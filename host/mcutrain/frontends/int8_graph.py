@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mcutrain.errors import InputError, UnsupportedError
+from mcutrain.files import reason
 from mcutrain.frontends.int8_layers import FULL_RANGE, Int8Builder, Int8Weights, int8_weights
 from mcutrain.ir.graph import Array, Graph, QParams, Shape
 
@@ -46,7 +47,7 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError("cannot read the network", where=str(path), why=str(error)) from error
+        raise InputError("cannot read the network", where=str(path), why=reason(error)) from error
     found = document.get("format") if isinstance(document, dict) else None
     if found != FORMAT:
         raise InputError(
@@ -65,7 +66,7 @@ def _arrays(path: Path) -> dict[str, Array]:
         raise InputError(
             "cannot read the weights that belong to the JSON file",
             where=str(path),
-            why=str(error),
+            why=reason(error),
             hint="keep both files side by side under one name",
         ) from error
 

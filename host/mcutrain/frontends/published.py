@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mcutrain.errors import InputError, UnsupportedError
+from mcutrain.files import reason
 from mcutrain.frontends.int8_layers import FULL_RANGE, Int8Builder, Int8Weights, int8_weights
 from mcutrain.ir.graph import Array, Graph, QParams
 
@@ -128,7 +129,7 @@ def _unpickled(path: Path) -> Any:
             data = file.read(member)
     except (OSError, zipfile.BadZipFile, StopIteration, NotImplementedError) as error:
         raise InputError(
-            "the file is not a zip with a pickle in it", where=str(path), why=str(error) or None
+            "the file is not a zip with a pickle in it", where=str(path), why=reason(error) or None
         ) from error
     try:
         return _arrays(_Unpickler(io.BytesIO(data)).load())

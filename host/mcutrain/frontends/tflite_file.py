@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.errors import InputError, UnsupportedError
+from mcutrain.files import reason
 from mcutrain.frontends.tflite_names import OPERATORS, TENSOR_TYPES
 from mcutrain.ir.graph import Array
 
@@ -142,7 +143,7 @@ def read_tflite(path: Path) -> FileModel:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise InputError("cannot read the network", where=str(path), why=str(error)) from error
+        raise InputError("cannot read the network", where=str(path), why=reason(error)) from error
     if data[4:8] != IDENTIFIER:
         raise InputError("this is not a TFLite file", where=str(path))
     with damage_named(path):

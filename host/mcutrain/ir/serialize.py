@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mcutrain.errors import InputError
-from mcutrain.files import write_atomic
+from mcutrain.files import reason, write_atomic
 from mcutrain.ir.graph import Array, Graph, Node, QParams, Tensor
 from mcutrain.ir.verify import verify
 
@@ -68,7 +68,7 @@ def load(path: Path) -> Graph:
             "no such network file", where=str(path), hint="mcutrain quantize makes one"
         ) from error
     except OSError as error:
-        raise InputError("cannot read the network", where=str(path), why=str(error)) from error
+        raise InputError("cannot read the network", where=str(path), why=reason(error)) from error
     if not data.startswith(b"PK"):  # anything else numpy would take for a pickle
         raise InputError(
             "this is not a network file",

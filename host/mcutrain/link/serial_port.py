@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import os
 import time
 from collections.abc import Callable
 
 import serial
 
 from mcutrain.errors import LinkError
+from mcutrain.files import reason
 from mcutrain.link.channel import START_BAUD
 from mcutrain.link.ports import NO_DTR, UsbId, find_again, find_port, holders, ports
 
@@ -145,13 +147,15 @@ class SerialPort:
         return LinkError(
             "the port is gone",
             where=self.port,
-            why=f"{error}{waited}",
+            why=f"{reason(error)}{waited}",
             hint="plug the board in again; `mcutrain doctor` lists ports",
         )
 
 
 def _cannot_open(port: str, error: OSError | ValueError) -> LinkError:
     code = getattr(error, "errno", None)
+    # pyserial puts the system's error into its own text, number and all.
+    why = os.strerror(code) if code else str(error)
     if code == errno.ENOENT:
         there = ", ".join(p.name for p in ports()) or "none"
         return LinkError(
@@ -171,12 +175,12 @@ def _cannot_open(port: str, error: OSError | ValueError) -> LinkError:
         return LinkError(
             "no permission to open the port",
             where=port,
-            why=str(error),
+            why=why,
             hint="add yourself to the group that owns it (often dialout), then log in again",
         )
     return LinkError(
         "the port cannot be opened",
         where=port,
-        why=str(error),
+        why=why,
         hint="mcutrain doctor lists the ports",
     )

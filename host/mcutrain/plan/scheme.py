@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from mcutrain.errors import InputError
-from mcutrain.files import read_json
+from mcutrain.files import read_json, reason
 from mcutrain.ir.graph import Graph, Node
 from mcutrain.plan.plan import Plan, input_channels, strongest_channels
 from mcutrain.plan.published import is_published_name, published_scheme
@@ -183,7 +183,7 @@ def _read(scheme: str) -> dict[str, Any]:
         data = read_json(Path(scheme))
     except (OSError, ValueError) as error:
         raise InputError(
-            "cannot read the scheme file", where=scheme, why=str(error), hint=_FILE_HINT
+            "cannot read the scheme file", where=scheme, why=reason(error), hint=_FILE_HINT
         ) from error
     if not isinstance(data, dict):
         raise InputError("a scheme file holds one JSON object", where=scheme, hint=_FILE_HINT)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from mcutrain.errors import InputError
-from mcutrain.files import cannot_write, read_json, write_atomic
+from mcutrain.files import cannot_write, read_json, reason, write_atomic
 
 RUN, LOG, IMAGE = "run.json", "log.jsonl", "image.mcti"
 FORMAT = 1  # of run.json
@@ -52,7 +52,7 @@ class Run:
             raise InputError(
                 "this is not the folder of a run",
                 where=str(folder),
-                why=str(error),
+                why=_no_run(folder, error),
                 hint="mcutrain train IMAGE --data DATA --out RUN makes one",
             ) from error
         if why := _lacks(info):
@@ -81,6 +81,16 @@ class Run:
                 "--out NEW trains on from its last state",
             )
         return spec
+
+
+def _no_run(folder: Path, error: Exception) -> str:
+    """Why a folder is not that of a run, from the error that reading it ended with."""
+    if not folder.is_dir():
+        return "it is a file" if folder.exists() else "there is no such folder"
+    name = Path(getattr(error, "filename", None) or RUN).name
+    if isinstance(error, FileNotFoundError):
+        return f"there is no {name} in it"
+    return f"{name}: {reason(error)}"
 
 
 def _lacks(info: Any) -> str | None:
@@ -136,7 +146,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return records
     except OSError as error:
-        raise InputError("cannot read the log", where=str(path), why=str(error)) from error
+        raise InputError("cannot read the log", where=str(path), why=reason(error)) from error
     for line in lines:
         try:
             record = json.loads(line)

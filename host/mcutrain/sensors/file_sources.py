@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from mcutrain.errors import InputError
+from mcutrain.files import reason
 from mcutrain.sensors.block import Block, Counts, Values
 from mcutrain.sensors.lines import LineParser
 
@@ -160,5 +161,5 @@ def _stretches(x: Values, y: list[str]) -> Iterator[Block]:
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:
-    why = getattr(error, "strerror", None) or str(error) or "it ends too early"
+    why = reason(error) or "it ends too early"
     return InputError("cannot read the readings", where=str(path), why=why, hint=_HINT)

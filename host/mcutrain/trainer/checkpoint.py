@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcutrain.errors import InputError
-from mcutrain.files import read_json, write_atomic
+from mcutrain.files import read_json, reason, write_atomic
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Checkpoint:
             step, name, crc = int(data["step"]), Path(str(data["state"])), int(data["crc32"])
             state = (folder / name.name).read_bytes()
         except (OSError, ValueError, KeyError, TypeError) as error:
-            why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            why = f"it has no {error}" if isinstance(error, KeyError) else reason(error)
             raise InputError(
                 "the run has no checkpoint", where=str(path), why=why, hint=hint
             ) from error

@@ -53,6 +53,14 @@ def test_a_last_word_is_the_label() -> None:
     assert parse("1,2,walk", "3,4,run")[1] == [([1.0, 2.0], "walk"), ([3.0, 4.0], "run")]
 
 
+def test_a_reading_without_a_label_keeps_its_place() -> None:
+    """As `record` writes it: a recording that is read back has all its readings."""
+    parser, found = parse("c1,c2,label", *["1,2,"] * 30, "3,4,walk", "5,", "6,7")
+    assert found == [([1.0, 2.0], None)] * 30 + [([3.0, 4.0], "walk")]
+    assert parser.counts.columns == 2
+    assert parse("c1,c2,", "1,2,", "3,4")[1] == [([1.0, 2.0], None), ([3.0, 4.0], None)]
+
+
 def test_malformed_lines_are_counted_and_left_out() -> None:
     parser, found = parse("1,2", "boot ok", "# remark", "", "1,nan", "1,", "1,2,3", ",2", "5,6")
     assert [values for values, _ in found] == [[1, 2], [5, 6]]

@@ -44,7 +44,7 @@ class LineParser:
         text = line.strip()
         if not text or text.startswith("#"):
             return None
-        fields = _split(text)
+        fields = _split(text, None if self._header is None else len(self._header))
         if self._header is None and not self.counts.lines and _are_names(fields):
             self._header = fields
             return None
@@ -117,11 +117,16 @@ def _are_names(fields: list[str]) -> bool:
     return len(fields) > 1 and not any(map(_is_number, fields))
 
 
-def _split(text: str) -> list[str]:
+def _split(text: str, width: int | None) -> list[str]:
+    """The fields of a line; `width`: how many columns have a name."""
     for separator in ("\t", ";", ","):
         if separator in text:
-            # A separator at the end of the line, as many sketches print it, makes no field.
-            return [f.strip().strip('"') for f in text.rstrip(separator).split(separator)]
+            fields = text.split(separator)
+            # A separator at the end of the line, as many sketches print it, makes no field, unless
+            # a column of that place has a name: the label, of a reading that has none.
+            if len(fields) != width:
+                fields = text.rstrip(separator).split(separator)
+            return [f.strip().strip('"') for f in fields]
     return text.split()
 
 

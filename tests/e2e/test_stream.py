@@ -390,3 +390,33 @@ def test_what_is_printed_for_people(
         assert "before learning" not in out
     with np.load(windows) as data:
         assert f" {len(data['x']):,} windows" in out
+
+
+def test_short_recordings_in_a_good_stream_are_counted(
+    image: Path, motions: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readings, name = motions["x"][0].T, NAMES.split(",")[0]
+    for file, count in (("a", 60), ("b", LENGTH - 1), ("c", LENGTH), ("d", 1)):
+        rows = [",".join(map(str, row)) + f",{name}" for row in readings[:count]]
+        (tmp_path / f"{file}.csv").write_text("\n".join(rows) + "\n")
+    files = [tmp_path / f"{file}.csv" for file in "abcd"]
+    code, result = cli(capsys, *stream(image, *files, "--evaluate", "--repeat", 3))
+    assert code == 0
+    assert result["input"]["short_recordings"] == 3 * 2
+    with pytest.raises(SystemExit):
+        main([str(w) for w in stream(image, *files, "--evaluate")])
+    assert re.search(r"short recordings +2\b", capsys.readouterr().out)
+
+
+def test_windows_without_a_label_are_counted(
+    motions: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readings = motions["x"][0].T[:40]
+    labels = ["a"] * 20 + [""] * 20
+    lines = ["c1,c2,c3,c4,c5,c6,label"]
+    lines += [",".join([*map(str, r), n]) for r, n in zip(readings, labels, strict=True)]
+    (tmp_path / "some.csv").write_text("\n".join(lines) + "\n")
+    words = ("record", tmp_path / "some.csv", "-o", tmp_path / "some.npz", "--length", 10)
+    code, result = cli(capsys, *words)
+    assert code == 0
+    assert result["stored"] == result["input"]["unlabelled_windows"] == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import struct
 import sys
@@ -16,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcutrain.cli.sources import labeller, windows_of
+from mcutrain.cli.sources import LeftOut, labelled, labeller, windows_of
 from mcutrain.errors import InputError, LinkError, UsageError
 from mcutrain.ir.graph import QParams
 from mcutrain.quantize.inputs import to_int8
-from mcutrain.sensors import Block, Keys, SourceOptions, Windows, open_source
+from mcutrain.sensors import Block, Counts, Keys, SourceOptions, Windows, open_source
 from mcutrain.sensors.lines import LineParser
 
 
@@ -109,13 +110,51 @@ def test_windows_have_length_and_hop(hop: int, expected: list[int]) -> None:
 def test_a_stream_that_has_ended_keeps_no_readings() -> None:
     """A file that is read over and over does not fill the memory."""
     values = np.zeros((10, 3))
-    cutters: list[Windows] = []
+    left_out = LeftOut()
+    unused = sys.getrefcount(values)
     blocks = (Block(v, None, first=True) for v in (values, values))
-    assert sum(1 for _ in windows_of(blocks, lambda _channels: 4, None, "x", cutters)) == 4
-    used = sys.getrefcount(values)
-    assert len(cutters) == 1
-    cutters[0].end()
-    assert sys.getrefcount(values) == used
+    assert sum(1 for _ in windows_of(blocks, lambda _channels: 4, None, "x", left_out)) == 4
+    del blocks
+    assert left_out.longest == (10, 4)
+    assert sys.getrefcount(values) == unused
+
+
+def test_what_was_left_out_of_files_is_kept_as_sums(tmp_path: Path) -> None:
+    """A file that is read over and over does not fill the memory with counters."""
+    (tmp_path / "a.csv").write_text("1,2,a\n3,4,a\noops,5,a\n1,2,a\n1\n3,4,b\n")
+    (tmp_path / "b.csv").write_text("1,2\n" * 3)
+    left_out = LeftOut()
+    for turn in range(1, 6):
+        for name in ("a.csv", "b.csv"):
+            blocks = labelled(str(tmp_path / name), SourceOptions(), lambda b: b.label, left_out)
+            found = list(windows_of(blocks, lambda _channels: 4, None, name, left_out))
+            assert found == []
+        assert left_out.to_dict() == {
+            "lines": 9 * turn,
+            "malformed_lines": turn,
+            "other_columns": turn,
+            "mixed_windows": turn,
+            "short_recordings": turn,
+        }
+        assert left_out.longest == (4, 4)
+    gc.collect()
+    assert sum(isinstance(o, Counts) for o in gc.get_objects()) <= 1
+    assert sum(isinstance(o, Windows) for o in gc.get_objects()) <= 1
+
+
+def test_recordings_shorter_than_a_window_are_counted() -> None:
+    windows = Windows(4, 2, 2)
+    lengths = (3, 4, 1, 9, 3)
+    for length in lengths:
+        list(windows.feed(Block(np.zeros((length, 2)), "a", first=True)))
+    assert windows.short == 2  # the last one may go on
+    list(windows.feed(Block(np.zeros((1, 2)), "a")))
+    windows.end()
+    assert windows.short == 2
+    list(windows.feed(Block(np.zeros((2, 2)), "a", first=True)))
+    windows.end()
+    windows.end()
+    assert windows.short == 3
 
 
 def test_a_window_has_one_label_and_lies_in_one_recording() -> None:

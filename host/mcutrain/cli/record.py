@@ -21,19 +21,19 @@ from mcutrain.cli.sources import (
     Label,
     LabelColumn,
     LabelFrom,
+    LeftOut,
     Offset,
     Scale,
     Silence,
     SourceBaud,
     labelled,
     labeller,
-    left_out,
     options_of,
 )
 from mcutrain.errors import InputError, McutrainError, UsageError
 from mcutrain.files import write_atomic
 from mcutrain.link.channel import START_BAUD
-from mcutrain.sensors import Block, Keys, Source, Windows
+from mcutrain.sensors import Block, Keys, Windows
 
 _SUFFIXES = (".csv", ".npz")
 
@@ -80,12 +80,12 @@ def run(
     pressed = Keys.parse(keys) if keys is not None else None
     labeller(source, label, label_from, None)  # refuses a wrong rule before anything is opened
     recording = _Recording()
-    used: list[Source] = []
+    left_out = LeftOut()
     failure: McutrainError | None = None
     with ExitStack() as stack:
         stopper = stack.enter_context(Stopper())
         key = stack.enter_context(pressed).label if pressed else None
-        blocks = labelled(source, options, labeller(source, label, label_from, key), used)
+        blocks = labelled(source, options, labeller(source, label, label_from, key), left_out)
         try:
             recording.take(_until(blocks, seconds, stopper), count, as_json)
         except McutrainError as error:
@@ -94,7 +94,7 @@ def run(
         raise failure or InputError(
             "nothing was recorded", where=source, why="it ended before a reading came"
         )
-    result = _store(recording, output, length, hop, used)
+    result = _store(recording, output, length, hop, source, left_out)
     if failure is not None:
         failure.why = f"{failure.why or failure.message}; {result['readings']} readings are in "
         failure.why += str(output)
@@ -103,21 +103,29 @@ def run(
 
 
 def _store(
-    recording: _Recording, output: Path, length: int | None, hop: int | None, used: list[Source]
+    recording: _Recording,
+    output: Path,
+    length: int | None,
+    hop: int | None,
+    source: str,
+    left_out: LeftOut,
 ) -> dict[str, Any]:
-    cutters: list[Windows] = []
-    stored = recording.readings
+    stored, unlabelled = recording.readings, 0
     if output.suffix == ".csv":
         write_atomic(output, recording.csv())
     else:
-        data, stored, cutters = recording.npz(length, hop, used[0].name)
+        cutter = None
+        if length is not None:
+            cutter = Windows(length, hop or length, recording.channels, source)
+            left_out.of_windows(cutter)
+        data, stored, unlabelled = recording.npz(cutter, source)
         write_atomic(output, data)
     return {
         "readings": recording.readings,
         "stored": stored,
         "channels": recording.channels,
         "labels": recording.labels(),
-        "input": left_out(used, cutters),
+        "input": left_out.to_dict() | {"unlabelled_windows": unlabelled},
         "output": str(output),
     }
 
@@ -179,24 +187,23 @@ class _Recording:
             lines += [",".join(f"{v:.9g}" for v in row) + tail for row in block.values]
         return "\n".join(lines) + "\n"
 
-    def npz(
-        self, length: int | None, hop: int | None, source: str
-    ) -> tuple[bytes, int, list[Windows]]:
-        """The bytes of the file, how many samples it has, and what cut them."""
+    def npz(self, cutter: Windows | None, source: str) -> tuple[bytes, int, int]:
+        """The bytes of the file, how many samples it has, and windows left out without a label."""
         x: Any
-        cutters: list[Windows] = []
-        if length is None:
+        unlabelled = 0
+        if cutter is None:
             x = np.concatenate([b.values for b in self._blocks])
             labels = [b.label for b in self._blocks for _ in b.values]
         else:
-            cutter = Windows(length, hop or length, self.channels, source)
-            cutters.append(cutter)
-            cut = [w for block in self._blocks for w in cutter.feed(block) if w.label is not None]
+            windows = [w for block in self._blocks for w in cutter.feed(block)]
+            cutter.end()
+            cut = [w for w in windows if w.label is not None]
+            unlabelled = len(windows) - len(cut)
             if not cut:
                 raise InputError(
                     "there is no window with a label",
                     where=source,
-                    why=f"{self.readings} readings, windows of {length}",
+                    why=f"{self.readings} readings, windows of {cutter.length}",
                     hint="--label NAME, --keys or --label-from label them; record for longer",
                 )
             x = np.stack([w.values[:, None, :] for w in cut])
@@ -208,7 +215,7 @@ class _Recording:
             arrays["classes"] = np.array(classes)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
-        return buffer.getvalue(), len(x), cutters
+        return buffer.getvalue(), len(x), unlabelled
 
 
 def _draw(result: dict[str, Any], as_windows: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import typer
 
 from mcutrain.cli.common import MAX_BAUD, real
 from mcutrain.errors import UsageError
-from mcutrain.sensors import Block, Source, SourceOptions, Windows, open_source
+from mcutrain.sensors import Block, Counts, Source, SourceOptions, Windows, open_source
 from mcutrain.sensors.windows import Window
 
 Sources = Annotated[
@@ -110,12 +110,53 @@ def _always(label: str, option: str) -> Callable[[Block], str | None]:
     return lambda _: label
 
 
+class LeftOut:
+    """How much of the sources was not used, and why; of those that have ended, sums are kept."""
+
+    def __init__(self) -> None:
+        self._sums = dict.fromkeys(_current(None, None), 0)
+        self._longest = (0, 0)
+        self._source: Source | None = None
+        self._windows: Windows | None = None
+
+    def of_source(self, source: Source) -> None:
+        """From now on readings come from this one."""
+        self._sums, self._longest = self.to_dict(), self.longest
+        self._source, self._windows = source, None
+
+    def of_windows(self, windows: Windows) -> None:
+        """This is what cuts the source."""
+        self._windows = windows
+
+    @property
+    def longest(self) -> tuple[int, int]:
+        """The most readings in a row, and how many a window of theirs takes."""
+        windows = self._windows
+        return max(self._longest, (0, 0) if windows is None else (windows.longest, windows.length))
+
+    def to_dict(self) -> dict[str, int]:
+        """The counts by their names."""
+        current = _current(self._source, self._windows)
+        return {name: count + current[name] for name, count in self._sums.items()}
+
+
+def _current(source: Source | None, windows: Windows | None) -> dict[str, int]:
+    counts = Counts() if source is None else source.counts
+    return {
+        "lines": counts.lines,
+        "malformed_lines": counts.malformed,
+        "other_columns": counts.columns,
+        "mixed_windows": 0 if windows is None else windows.mixed,
+        "short_recordings": 0 if windows is None else windows.short,
+    }
+
+
 def labelled(
-    source: str, options: SourceOptions, label: Callable[[Block], str | None], used: list[Source]
+    source: str, options: SourceOptions, label: Callable[[Block], str | None], left_out: LeftOut
 ) -> Iterator[Block]:
-    """The blocks of a source with their labels; it is closed at the end, and put into `used`."""
+    """The blocks of a source with their labels; it is closed at the end."""
     opened = open_source(source, options)
-    used.append(opened)
+    left_out.of_source(opened)
     with closing(opened):
         for block in opened.blocks():
             yield replace(block, label=label(block))
@@ -126,9 +167,9 @@ def windows_of(
     length: Callable[[int], int],
     hop: int | None,
     name: str,
-    cutters: list[Windows],
+    left_out: LeftOut,
 ) -> Iterator[Window | None]:
-    """Windows of blocks; None where nothing came. Cutters that were used are put into `cutters`.
+    """Windows of the blocks of a source; None where nothing came.
 
     length: readings of a window for a number of channels.
     """
@@ -141,17 +182,7 @@ def windows_of(
             channels = block.values.shape[1]
             long = length(channels)
             windows = Windows(long, hop or long, channels, name)
-            cutters.append(windows)
+            left_out.of_windows(windows)
         yield from windows.feed(block)
     if windows is not None:
         windows.end()
-
-
-def left_out(used: Sequence[Source], cutters: Sequence[Windows]) -> dict[str, int]:
-    """How much was not used, and why."""
-    return {
-        "lines": sum(s.counts.lines for s in used),
-        "malformed_lines": sum(s.counts.malformed for s in used),
-        "other_columns": sum(s.counts.columns for s in used),
-        "mixed_windows": sum(c.mixed for c in cutters),
-    }

@@ -38,6 +38,7 @@ from mcutrain.cli.sources import (
     Label,
     LabelColumn,
     LabelFrom,
+    LeftOut,
     Offset,
     Scale,
     Silence,
@@ -45,7 +46,6 @@ from mcutrain.cli.sources import (
     Sources,
     labelled,
     labeller,
-    left_out,
     options_of,
     windows_of,
 )
@@ -56,7 +56,7 @@ from mcutrain.image.unpack import unpack
 from mcutrain.link.channel import START_BAUD
 from mcutrain.link.session import Session
 from mcutrain.report.log import FORMAT, LOG, RUN, STREAM, LogWriter
-from mcutrain.sensors import Keys, Source, SourceOptions, Window, Windows
+from mcutrain.sensors import Keys, SourceOptions, Window
 from mcutrain.trainer import Checkpoint, Schedule
 from mcutrain.trainer.live import Format, Tally, live
 
@@ -152,8 +152,7 @@ class Stream:
         self._hop = hop
         self._label = label
         self._keys = Keys.parse(keys) if keys is not None else None
-        self._used: list[Source] = []
-        self._cutters: list[Windows] = []
+        self.left_out = LeftOut()
         for name in sources:
             labeller(name, *label, None)  # refuses a wrong rule before anything is opened
 
@@ -172,17 +171,13 @@ class Stream:
     def _once(self, key: Callable[[], str | None] | None) -> Iterator[Window | None]:
         for name in self._sources:
             rule = labeller(name, *self._label, key)
-            blocks = labelled(name, self._options, rule, self._used)
-            yield from windows_of(blocks, self.form.length, self._hop, name, self._cutters)
-
-    def left_out(self) -> dict[str, int]:
-        """How much was not used, and why."""
-        return left_out(self._used, self._cutters)
+            blocks = labelled(name, self._options, rule, self.left_out)
+            yield from windows_of(blocks, self.form.length, self._hop, name, self.left_out)
 
     def too_short(self) -> InputError:
         """The error of a stream that has ended without a window."""
-        longest, length = max((c.longest, c.length) for c in self._cutters)
-        if any(c.mixed for c in self._cutters):
+        longest, length = self.left_out.longest
+        if self.left_out.to_dict()["mixed_windows"]:
             return InputError(
                 "the label changes in every window",
                 where=", ".join(self._sources),
@@ -276,13 +271,13 @@ class _Work:
         return said if recent is None else f"{said}  right {recent:.0%} of the last"
 
     def _so_far(self) -> str:
-        counts = self._stream.left_out()
+        counts = self._stream.left_out.to_dict()
         skipped = ", ".join(f"{n} {k.replace('_', ' ')}" for k, n in counts.items() if n)
         return f"{self._tally.predicted} windows before" + (f" ({skipped})" if skipped else "")
 
     def _result(self) -> dict[str, Any]:
         data = self._tally.to_dict() | {"classes": self._stream.form.classes}
-        data |= {"input": self._stream.left_out(), "step": self._session.info.step}
+        data |= {"input": self._stream.left_out.to_dict(), "step": self._session.info.step}
         return data | {"device": self._device}
 
 

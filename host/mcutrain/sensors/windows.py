@@ -21,9 +21,12 @@ class Window:
 
 
 class Windows:
-    """Cuts a stream into windows; `mixed` counts those left out because the label changed in them.
+    """Cuts a stream into windows.
 
-    `longest` is the most readings that came without another recording between them.
+    Attributes:
+        mixed: windows left out because the label changed in them.
+        short: recordings that ended before they filled a window.
+        longest: the most readings that came without another recording between them.
 
     Args:
         length: readings of a window.
@@ -33,7 +36,7 @@ class Windows:
     """
 
     def __init__(self, length: int, hop: int, channels: int, name: str = "source") -> None:
-        self.mixed = self.longest = 0
+        self.mixed = self.short = self.longest = 0
         self.length = length
         self._recorded = 0
         self._hop = hop
@@ -49,8 +52,7 @@ class Windows:
             InputError: the readings have another number of channels.
         """
         if block.first:
-            self._readings.clear()
-            self._skip = self._recorded = 0
+            self.end()
         if len(block.values) and block.values.shape[1] != self._channels:
             raise InputError(
                 "the sensor has not the channels that the network takes",
@@ -69,8 +71,10 @@ class Windows:
                 yield from self._cut()
 
     def end(self) -> None:
-        """Lets go of readings without a window, which keep those beside them in memory, too."""
+        """The recording has ended: what was left of it makes no window any more."""
+        self.short += 0 < self._recorded < self.length
         self._readings.clear()
+        self._skip = self._recorded = 0
 
     def _cut(self) -> Iterator[Window]:
         labels = {label for _, label in self._readings}

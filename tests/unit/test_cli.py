@@ -83,6 +83,9 @@ def test_help_has_an_example_and_the_exit_codes(cli: RunCli, command: str) -> No
     assert "--json" in out
     for number in EXIT_CODES:
         assert re.search(rf"^\s*{number}: ", out, re.MULTILINE), number
+    codes = out[out.index("Exit codes:") :].strip().splitlines()
+    assert all(line.strip() for line in codes)
+    assert len(codes) > len(EXIT_CODES)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -47,8 +47,7 @@ from mcutrain.errors import (
 )
 from mcutrain.files import reason
 
-# Typer makes a line of each paragraph.
-_CODES = "\n\n".join(["Exit codes:", *(f"{code}: {text}" for code, text in EXIT_CODES.items())])
+_CODES = "\n".join(["Exit codes:", *(f"{code}: {text}" for code, text in EXIT_CODES.items())])
 _CTRL_C = 130  # what typer makes of KeyboardInterrupt
 
 app = typer.Typer(

@@ -127,6 +127,19 @@ class NetworkBuilder:
         return Graph(self.name, tuple(self.inputs), output, self.tensors, tuple(self.nodes), names)
 
 
+def joined_network() -> Graph:
+    """Max pools, one with windows that overlap and reach outside, a concat of three maps in other
+    units, and stand-alone clamps, one of which changes units; both kinds of clamp cut values off.
+    """
+    b = NetworkBuilder((8, 7, 3), 2, "joined")
+    x = b.conv("stem", "x", 6, 3, 1, 1)
+    wide = b.pool("maxpool", "wide", x, 3, 2, 1)
+    cut = b.clamp("cut", b.conv("deep", wide, 4), -60, 40, QParams(0.017, 9))
+    y = b.concat("joined", wide, cut, b.conv("dw", wide, 6, 3, 1, 1, groups=6))
+    y = b.clamp("relu6", b.conv("mixed", y, 8), -20, 90)
+    return b.head(b.pool("maxpool", "largest", y, 2, 2), 4)
+
+
 def residual_network(size: int = 8, classes: int = 4, seed: int = 0) -> Graph:
     """MCUNet-like: first conv, an inverted residual block, a strided one, global pool,
     classifier.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.networks import NetworkBuilder
+from tests.networks import NetworkBuilder, joined_network
 
 from mcutrain.cli.main import main
 from mcutrain.errors import InputError
@@ -20,7 +21,7 @@ from mcutrain.ir.reference.machine import Machine
 from mcutrain.ir.serialize import load, save
 from mcutrain.passes.lift import lift
 from mcutrain.plan.scheme import resolve_scheme
-from mcutrain.report.diagnosis import LARGEST, SMALLEST, VARIANTS, diagnose, sizes
+from mcutrain.report.diagnosis import LARGEST, SMALLEST, VARIANTS, Norms, diagnose, sizes
 from mcutrain.report.log import IMAGE, LOG, RUN, Run
 from mcutrain.shadow import ShadowNetwork
 from mcutrain.trainer import Schedule, visits
@@ -202,8 +203,11 @@ def test_int8_is_like_fp32_with_quantization_aware_scaling_only(work: Path, name
     """
     found = diagnose(Run.load(work / name))
     assert found is not None
-    graph = load(work / "net.net.npz")
-    for norms in found.norms:
+    _check_ratios(found.norms, load(work / "net.net.npz"))
+
+
+def _check_ratios(found: Sequence[Norms], graph: Graph) -> None:
+    for norms in found:
         layer, _, kind = norms.name.rpartition(" ")
         node = graph.node(layer)
         q = graph.tensors[node.inputs[0]].q
@@ -216,19 +220,18 @@ def test_int8_is_like_fp32_with_quantization_aware_scaling_only(work: Path, name
         assert without > 1000 * spread
 
 
-def test_a_network_that_fp32_training_does_not_know_has_no_such_line(tmp_path: Path) -> None:
-    b = NetworkBuilder((6, 6, 2), 1, "pooled")
-    x = b.pool("maxpool", "largest", b.conv("first", "x", 4, 3, 1, 1), 2, 2)
-    graph = b.head(b.conv("second", x, 4), 3)
+def test_max_pools_clamps_and_concats_have_a_line_for_fp32(tmp_path: Path) -> None:
+    graph = joined_network()
     save(graph, tmp_path / "n.net.npz")
-    x = np.random.default_rng(0).normal(0, 1, (6, 6, 6, 2)).astype(np.float32)
-    np.savez(tmp_path / "d.npz", x=x, y=np.arange(6) % 3)
+    x = np.random.default_rng(0).normal(0, 1, (6, 8, 7, 3)).astype(np.float32)
+    np.savez(tmp_path / "d.npz", x=x, y=np.arange(6) % 4)
     _call("pack", tmp_path / "n.net.npz", "--scheme", "full", "-o", tmp_path / "i.mcti")
     words = ("train", tmp_path / "i.mcti", "--data", f"npz:{tmp_path}/d.npz")
     _call(*words, "--out", tmp_path / "run")
     found = diagnose(Run.load(tmp_path / "run"))
     assert found is not None
-    assert [list(n.ratios) for n in found.norms] == [["int8", "scaled"]] * 4
+    assert len(found.norms) == 2 * 4
+    _check_ratios(found.norms, graph)
     _call("report", tmp_path / "run", "--diagnose", "-o", tmp_path / "r.html")
 
 

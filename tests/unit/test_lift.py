@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from tests.networks import NetworkBuilder, residual_network
+from tests.networks import NetworkBuilder, joined_network, residual_network
 
 from mcutrain.compile import compile_program
-from mcutrain.errors import InputError, UnsupportedError
+from mcutrain.errors import InputError
 from mcutrain.ir.graph import Array, Graph
 from mcutrain.ir.program import CONST, STATE, CompiledProgram
 from mcutrain.ir.reference.machine import Machine
@@ -49,7 +49,7 @@ def grouped_network() -> Graph:
     return b.head(x, 3)
 
 
-GRAPHS = {g.name: g for g in (residual_network(8, 4), grouped_network())}
+GRAPHS = {g.name: g for g in (residual_network(8, 4), grouped_network(), joined_network())}
 
 
 def draw_plan(data: st.DataObject, graph: Graph) -> Plan:
@@ -117,16 +117,6 @@ def test_the_network_of_a_program_lowers_to_it(data: st.DataObject) -> None:
     sample = sample[: values[graph.inputs[0]].count]
     logits = [Machine(c.program).forward(sample) for c in (lifted, again)]
     np.testing.assert_array_equal(*logits)
-
-
-def test_a_program_with_other_operators_is_not_taken_back() -> None:
-    b = NetworkBuilder((6, 6, 2), 1, "pooled")
-    x = b.pool("maxpool", "largest", b.conv("conv", "x", 4, 3, 1, 1), 2, 2)
-    graph = b.head(x, 3)
-    program = whole(compile_program(graph, resolve_scheme(graph, "head")).program)
-    with pytest.raises(UnsupportedError) as caught:
-        network_of(program, lambda name: np.asarray(program.values[name].data))
-    assert caught.value.where == "largest"
 
 
 def test_a_trained_network_computes_what_the_device_computed() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.networks import NetworkBuilder, residual_network
+from tests.networks import NetworkBuilder, joined_network, residual_network
 
-from mcutrain.errors import InputError, UnsupportedError
+from mcutrain.errors import InputError
 from mcutrain.ir.graph import Graph, QParams
 from mcutrain.plan import Plan
 from mcutrain.plan.plan import input_channels
@@ -35,7 +35,7 @@ def _branches() -> Graph:
     return b.head(y, 4)
 
 
-NETWORKS = {"residual": residual_network, "branches": _branches}
+NETWORKS = {"residual": residual_network, "branches": _branches, "joined": joined_network}
 
 
 def _everything(graph: Graph) -> Plan:
@@ -105,7 +105,12 @@ class Autograd:
             padded = F.pad(xs[0], (left, r, t, b)) + y.zero_point
             real = F.avg_pool2d(padded, node.attrs["kernel"], node.attrs["stride"])
             return real + (torch.round(real) - real).detach() - y.zero_point
-        if node.op == "add":
+        if node.op == "maxpool":
+            return self._largest(node, xs[0])
+        if node.op in ("clamp", "concat"):
+            scales = [self._q(x).scale / y.scale for x in node.inputs]
+            real = torch.cat([x * scale for x, scale in zip(xs, scales, strict=True)], 1)
+        elif node.op == "add":
             scales = [self._q(x).scale / y.scale for x in node.inputs]
             real = xs[0] * scales[0] + xs[1] * scales[1]
         else:
@@ -113,9 +118,22 @@ class Autograd:
             scale = self._q(node.inputs[0]).scale * node.params["w_scale"] / y.scale
             real = real * torch.from_numpy(scale)[:, None, None]
         rounded = real + (torch.round(real) - real).detach() + y.zero_point
-        inside = (rounded >= node.attrs["lo"]) & (rounded <= node.attrs["hi"])
-        clamped = rounded.clamp(node.attrs["lo"], node.attrs["hi"]).detach() - y.zero_point
+        lo, hi = node.attrs.get("lo", -128), node.attrs.get("hi", 127)
+        inside = (rounded >= lo) & (rounded <= hi)
+        clamped = rounded.clamp(lo, hi).detach() - y.zero_point
         return torch.where(inside, rounded - y.zero_point, clamped)
+
+    def _largest(self, node: Any, x: Any) -> Any:
+        """PyTorch, too, takes the first of the largest; of integers, that rounding be exact."""
+        import torch
+        import torch.nn.functional as F
+
+        t, left, b, r = node.attrs["pad"]
+        integers = F.pad(torch.round(x.detach()), (left, r, t, b), value=-torch.inf)
+        window = (node.attrs["kernel"], node.attrs["stride"])
+        _, index = F.max_pool2d(integers, *window, return_indices=True)
+        flat = F.pad(x, (left, r, t, b)).flatten(2)
+        return flat.gather(2, index.flatten(2)).reshape(index.shape)
 
     def _convolution(self, node: Any, x: Any) -> Any:
         import torch.nn.functional as F
@@ -256,13 +274,20 @@ def test_degenerate_channels_stay() -> None:
     assert not np.array_equal(layer.weight[0, 4], weight[0, 4])
 
 
-def test_what_it_does_not_know_is_refused_by_name() -> None:
-    b = NetworkBuilder((6, 6, 3))
-    x = b.conv("conv", "x", 4, 3)
-    graph = b.head(b.pool("maxpool", "largest", x, 2, 2), 3)
-    with pytest.raises(UnsupportedError) as error:
-        ShadowNetwork(graph, resolve_scheme(graph, "full"))
-    assert error.value.where == "largest"
-    ShadowNetwork(graph, resolve_scheme(graph, "head"))  # nothing passes through it
+def test_a_plan_of_another_network_is_refused() -> None:
     with pytest.raises(InputError):
-        ShadowNetwork(graph, Plan(("nothing",)))
+        ShadowNetwork(residual_network(), Plan(("nothing",)))
+
+
+def test_the_joined_network_cuts_values_off_and_has_ties() -> None:
+    """Else what is said of its gradients would say little of clamps and pools."""
+    graph = joined_network()
+    shadow = ShadowNetwork(graph, _everything(graph))
+    sample = _sample(shadow, graph)
+    for name, lo, hi in (("cut:0", -60, 40), ("relu6:0", -20, 90)):
+        values = shadow.map_of(sample, name)
+        assert lo <= values.min() <= values.max() <= hi
+        assert 0.02 < ((values == lo) | (values == hi)).mean() < 0.9, name
+    windows = np.lib.stride_tricks.sliding_window_view(values, (2, 2), (0, 1))[::2, ::2]
+    largest = windows.max(axis=(3, 4), keepdims=True)
+    assert ((windows == largest).sum(axis=(3, 4)) > 1).mean() > 0.1

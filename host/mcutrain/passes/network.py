@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mcutrain.errors import UnsupportedError
 from mcutrain.ir.graph import Array, Graph, Node, QParams, Tensor
 from mcutrain.ir.program import Instr, Program, Value
 
@@ -26,8 +25,6 @@ def network_of(program: Program, read: Read) -> Graph:
         program: of an image, or behind a cut: its inputs are the network's.
         read: the present contents of a state value or constant by its name, of any shape.
 
-    Raises:
-        UnsupportedError: the program has an instruction that is not taken back: maxpool, rescale.
     """
     return _Network(program, read).graph()
 
@@ -36,19 +33,18 @@ class _Network:
     def __init__(self, program: Program, read: Read) -> None:
         self._program, self._read = program, read
         self._nodes: list[Node] = []
+        self._parts: dict[str, list[Instr]] = {}
         self._tensors: dict[str, Tensor] = {}
 
     def graph(self) -> Graph:
         program = self._program
-        rules = {"conv2d": self._conv2d, "add": self._add, "avgpool": self._avgpool}
+        rules = {"conv2d": self._conv2d, "add": self._add, "rescale": self._rescale}
+        rules |= {"avgpool": self._pool, "maxpool": self._pool}
         rules |= {"head": self._head, "gather": self._gather}
         for name in program.inputs:
             self._made(name)
         for instr in program.instrs[: program.forward]:
-            rule = rules.get(instr.op)
-            if rule is None:
-                raise UnsupportedError(f"'{instr.op}' is not taken back", where=instr.layer)
-            rule(instr)
+            rules[instr.op](instr)
         head, tensors = self._nodes[-1], self._tensors
         return Graph(program.name, program.inputs, head.output, tensors, tuple(self._nodes))
 
@@ -113,10 +109,23 @@ class _Network:
     def _add(self, instr: Instr) -> None:
         self._node(instr, "add", ("a", "b"), "y")
 
-    def _avgpool(self, instr: Instr) -> None:
+    def _rescale(self, instr: Instr) -> None:
+        """A clamp; or a concat, once there are the parts of all of its channels."""
+        y = self._value(instr, "y")
+        if self._value(instr, "x").shape[2] == y.shape[2]:
+            self._node(instr, "clamp", ("x",), "y")
+            return
+        parts = self._parts.setdefault(y.name, [])
+        parts.append(instr)
+        if sum(self._value(part, "x").shape[2] for part in parts) == y.shape[2]:
+            parts.sort(key=lambda part: part.params["c0"])
+            inputs = tuple(self._seen(part.operands["x"]) for part in parts)
+            self._nodes.append(Node("concat", instr.layer, inputs, self._made(y.name)))
+
+    def _pool(self, instr: Instr) -> None:
         x, y = self._value(instr, "x"), self._value(instr, "y")
         kernel = (instr.params["kh"], instr.params["kw"])
-        self._node(instr, "avgpool", ("x",), "y", kernel=kernel, **_window(instr, x, y))
+        self._node(instr, instr.op, ("x",), "y", kernel=kernel, **_window(instr, x, y))
 
     def _gather(self, instr: Instr) -> None:
         """Keeps a part of a map for the backward pass; no node of the network."""

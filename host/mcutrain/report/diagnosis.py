@@ -6,7 +6,7 @@ here on the host engine, which shows every tensor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -43,9 +43,8 @@ class Norms:
 
     Attributes:
         name: layer and kind.
-        ratios: of training in fp32, at the same weights on the same samples (absent where that
-            does not know an operator of the network); in integers, each by its own gradient; and
-            with gradients as quantization-aware scaling makes them.
+        ratios: of training in fp32, at the same weights on the same samples; in integers, each by
+            its own gradient; and with gradients as quantization-aware scaling makes them.
     """
 
     name: str
@@ -130,8 +129,7 @@ class _Watch:
         self._weights = [i for i in self._updates if i.op == "conv2d_dw"]
         made = [base(n).name for i in self._program.instrs for n in i.operands.values()]
         errors = {n: values[n].error for n in made if values[n].error is not None}
-        exact = ExactGradients(engine)
-        self._exact = exact if self.trains and exact.known else None
+        self._exact = ExactGradients(engine)
         self._fp32: dict[str, Floats] = {}
         # By name, with their numbers; the backward pass makes the last layer's first.
         self._errors: dict[str, Any] = dict(reversed(errors.items()))
@@ -149,8 +147,7 @@ class _Watch:
     def step(self, number: int, sample: bytes, label: int) -> Iterator[None]:
         """Look at the step that is taken in this context, on that sample."""
         before = self._masters()
-        if self._exact is not None:
-            self._fp32 = self._exact.squares(sample, label)
+        self._fp32 = self._exact.squares(sample, label)
         self._rails.clear()  # a sample that is learnt already makes no errors
         trained = {i.operands[s] for i in self._updates for s in ("w", "bias") if s in i.operands}
         self._start = {name: self._engine.tensor(name).astype(np.float64) for name in trained}
@@ -165,7 +162,7 @@ class _Watch:
             weights = instr.op == "conv2d_dw"
             name = f"{instr.layer} {'weights' if weights else 'biases'}"
             found = self._weight_squares(instr) if weights else self._bias_squares(instr)
-            self._squares.setdefault(name, []).append(_squares(*found, self._fp32.get(name)))
+            self._squares.setdefault(name, []).append(_squares(*found, self._fp32[name]))
         if event is HookEvent.DONE:
             for name, content in self._engine.written(index).items():
                 base = self._program.base(name).name
@@ -199,8 +196,7 @@ class _Watch:
         """All that was seen."""
         layers = list(dict.fromkeys(instr.layer for instr in self._program.instrs))
         names = sorted(self._squares, key=lambda n: (layers.index(n.rpartition(" ")[0]), n))
-        shown = VARIANTS if self._exact is not None else VARIANTS[1:]
-        norms = tuple(_ratios(n, np.mean(self._squares[n], axis=0), shown) for n in names)
+        norms = tuple(_ratios(n, np.mean(self._squares[n], axis=0)) for n in names)
         steps, exponents, rails, updates = (list(c) for c in zip(*self._seen, strict=True))
         return Diagnosis(
             np.array(steps, np.int64),
@@ -234,7 +230,7 @@ class _Watch:
         return np.square(weight).sum(1), gradient, scale
 
 
-def _squares(weight: Floats, gradient: Floats, scale: Floats, exact: Floats | None) -> Floats:
+def _squares(weight: Floats, gradient: Floats, scale: Floats, exact: Floats) -> Floats:
     """Squared norms of weights and gradients, (variants, 2), from those of each output channel.
 
     `scale` is what one LSB is worth, 0 for channels that do not train; gradients are real, but
@@ -242,20 +238,19 @@ def _squares(weight: Floats, gradient: Floats, scale: Floats, exact: Floats | No
     """
     live = scale > 0
     weight, gradient, square = weight[live], gradient[live], scale[live] ** 2
-    in_fp32 = 0.0 if exact is None else (exact[live] / square).sum()
     return np.array(
         [
-            ((weight * square).sum(), in_fp32),
+            ((weight * square).sum(), (exact[live] / square).sum()),
             (weight.sum(), (gradient * square).sum()),
             (weight.sum(), (gradient / square).sum()),
         ]
     )
 
 
-def _ratios(name: str, squares: Floats, variants: Sequence[str]) -> Norms:
+def _ratios(name: str, squares: Floats) -> Norms:
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = dict(zip(VARIANTS, np.sqrt(squares[:, 0] / squares[:, 1]).tolist(), strict=True))
-    return Norms(name, {variant: ratios[variant] for variant in variants})
+        ratios = np.sqrt(squares[:, 0] / squares[:, 1]).tolist()
+    return Norms(name, dict(zip(VARIANTS, ratios, strict=True)))
 
 
 def sizes(moved: Floats) -> Floats:

@@ -34,7 +34,7 @@ def _ratios(found: Diagnosis) -> str:
     canvas = Canvas(9.6, 3.6)
     axes = canvas.axes
     places = np.arange(len(found.norms))
-    for variant in found.norms[0].ratios:
+    for variant in VARIANTS:
         values = [n.ratios[variant] for n in found.norms]
         style = "--" if variant == "fp32" else "-"
         axes.plot(places, values, style, color=_COLORS[variant], label=_LABELS[variant], marker=".")

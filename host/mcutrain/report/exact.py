@@ -6,7 +6,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mcutrain.engine.engine import Engine
-from mcutrain.errors import UnsupportedError
 from mcutrain.image.program import program_of
 from mcutrain.passes.network import network_of
 from mcutrain.plan.scheme import plan_from_dict
@@ -25,15 +24,6 @@ class ExactGradients:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._program = program_of(engine.image)
-
-    @property
-    def known(self) -> bool:
-        """Whether the network has only operators that training in fp32 knows."""
-        try:
-            self._shadow()
-        except UnsupportedError:
-            return False
-        return True
 
     def _shadow(self) -> ShadowNetwork:
         graph = network_of(self._program, self._engine.tensor)

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mcutrain.errors import UnsupportedError
 from mcutrain.ir import arith
 from mcutrain.ir.graph import Graph, Node, QParams, Tensor
 from mcutrain.plan import Plan
@@ -33,8 +32,8 @@ class Requantized:
     """Rounds half to even and clamps; passes errors where nothing was clamped, bounds included."""
 
     def __init__(self, node: Node, q: QParams) -> None:
-        self._low = np.float32(node.attrs["lo"] - q.zero_point)
-        self._high = np.float32(node.attrs["hi"] - q.zero_point)
+        self._low = np.float32(node.attrs.get("lo", -128) - q.zero_point)
+        self._high = np.float32(node.attrs.get("hi", 127) - q.zero_point)
         self.passed: Any = None
 
     def forward(self, real: Floats) -> Floats:
@@ -193,6 +192,48 @@ class AveragePool:
         return [self._geometry.scatter(share) if wanted[0] else None]
 
 
+class MaxPool:
+    """Largest tap inside of the input; the first one of the largest gets the error."""
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        self._geometry = _geometry(node, graph.tensors[node.inputs[0]])
+        self._taps = node.attrs["kernel"][0] * node.attrs["kernel"][1]
+        self._chosen: Any = None
+
+    def forward(self, xs: Sequence[Floats]) -> Floats:
+        """Output from input."""
+        taps = self._geometry.windows(xs[0], -np.inf)
+        self._chosen = taps.argmax(1)[:, None]
+        return np.take_along_axis(taps, self._chosen, 1)[:, 0]
+
+    def backward(self, g: Floats, wanted: Sequence[bool]) -> list[Floats | None]:
+        """All of it for the tap that was chosen."""
+        taps = np.zeros((len(g), self._taps, g.shape[1]), np.float32)
+        np.put_along_axis(taps, self._chosen, g[:, None], 1)
+        return [self._geometry.scatter(taps) if wanted[0] else None]
+
+
+class Rescale:
+    """A stand-alone clamp, or a concat: inputs in the units of the output, one behind the other."""
+
+    def __init__(self, graph: Graph, node: Node) -> None:
+        xs, y = [graph.tensors[x] for x in node.inputs], graph.tensors[node.output]
+        self._factors = [np.float32(_q(x).scale / _q(y).scale) for x in xs]
+        self._ends = np.cumsum([x.shape[2] for x in xs])[:-1]
+        self._requantized = Requantized(node, _q(y))
+
+    def forward(self, xs: Sequence[Floats]) -> Floats:
+        """Output from inputs."""
+        parts = [x * factor for x, factor in zip(xs, self._factors, strict=True)]
+        return self._requantized.forward(np.concatenate(parts))
+
+    def backward(self, g: Floats, wanted: Sequence[bool]) -> list[Floats | None]:
+        """The part of each input, in its own units."""
+        parts = np.split(self._requantized.backward(g), self._ends)
+        rows = zip(parts, self._factors, wanted, strict=True)
+        return [part * factor if want else None for part, factor, want in rows]
+
+
 class Reshape:
     """The same elements in (H, W, C) order under another shape."""
 
@@ -210,24 +251,17 @@ class Reshape:
 
 
 def layer_of(graph: Graph, node: Node, plan: Plan) -> Layer:
-    """The layer of a node.
-
-    Raises:
-        UnsupportedError: this trainer does not know its operator.
-    """
+    """The layer of a node."""
     if node.op in ("conv2d", "linear"):
         return Conv(graph, node, plan)
     kinds: dict[str, Callable[[Graph, Node], Layer]] = {
         "add": Add,
         "avgpool": AveragePool,
+        "maxpool": MaxPool,
+        "clamp": Rescale,
+        "concat": Rescale,
         "reshape": Reshape,
     }
-    if node.op not in kinds:
-        raise UnsupportedError(
-            f"the fp32-shadow trainer has no operator {node.op}",
-            where=node.name,
-            hint="it compares networks of conv2d, linear, add, avgpool and reshape",
-        )
     return kinds[node.op](graph, node)
 
 

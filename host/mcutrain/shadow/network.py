@@ -38,7 +38,6 @@ class ShadowNetwork:
 
     Raises:
         InputError: the plan does not fit the network.
-        UnsupportedError: an operator that this trainer does not know, in the part that trains.
     """
 
     def __init__(self, graph: Graph, plan: Plan, scaled: bool = True) -> None:

@@ -44,12 +44,12 @@ class Geometry:
         """Whether each output pixel sees its own input pixel only."""
         return self.kernel == self.stride == (1, 1) and not any(self.pad)
 
-    def windows(self, x: Floats) -> Floats:
+    def windows(self, x: Floats, outside: float = 0.0) -> Floats:
         """(C, H * W) to (C, kh * kw, Ho * Wo): the taps of each window."""
         if self.pointwise:
             return x[:, None]
         (h, w), (t, left, b, r), (sh, sw) = self.size, self.pad, self.stride
-        padded = np.pad(x.reshape(-1, h, w), ((0, 0), (t, b), (left, r)))
+        padded = np.pad(x.reshape(-1, h, w), ((0, 0), (t, b), (left, r)), constant_values=outside)
         view = np.lib.stride_tricks.sliding_window_view(padded, self.kernel, (1, 2))[:, ::sh, ::sw]
         taps = self.kernel[0] * self.kernel[1]
         return view.transpose(0, 3, 4, 1, 2).reshape(len(x), taps, -1)

@@ -371,6 +371,15 @@ def test_watch_recordings_stream_at_their_scale(
     code, real = cli(capsys, *stream(image, tmp_path / "real.npz", "--out", tmp_path / "real"))
     assert real["predictions"] == scaled["predictions"]
     assert sum(real["predictions"]) == real["windows"]
+    words = stream(image, tmp_path / "watch.npz", "--evaluate")
+    code, raw = cli(capsys, *words)
+    assert raw["outside_input"] > 0.5 > 0.05 > real["outside_input"]
+    for more, told in (([], 1), (["--windows", 3], 1), (["--scale", factors], 0)):
+        with pytest.raises(SystemExit):
+            main([str(w) for w in [*words, *more]])
+        err = capsys.readouterr().err
+        assert err.count("warning: ") == told
+        assert ("watch.npz: " in err and "--scale" in err) == bool(told)
 
 
 def test_what_is_printed_for_people(

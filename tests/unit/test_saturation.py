@@ -21,7 +21,7 @@ from mcutrain.image.pack import pack
 from mcutrain.ir.graph import Array, QParams
 from mcutrain.plan import Plan
 from mcutrain.quantize.calibrate import METHODS, _histogram
-from mcutrain.quantize.inputs import outside, to_int8
+from mcutrain.quantize.inputs import Outside, to_int8
 from mcutrain.quantize.quantizer import qparams
 
 RunCli = Callable[..., tuple[str, str]]
@@ -58,6 +58,13 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }.items():
         np.savez(folder / f"{name}.npz", x=x, y=y)
     return folder
+
+
+def outside(x: Array, *qs: QParams) -> float:
+    found = Outside()
+    for q in qs:
+        found.add(x, q)
+    return found.share
 
 
 def spec(work: Path, name: str) -> str:
@@ -136,6 +143,7 @@ def test_the_share_is_that_of_saturated_numbers_without_zeros() -> None:
     q = QParams(0.5, 10)
     x = np.array([0, 0, 58.5, 58.74, 58.76, -69, -69.24, -69.26, 1e30], np.float32)
     assert outside(x, q) == 3 / 7
+    assert outside(x, q, QParams(1e30, 0)) == 3 / 14
     assert to_int8(x, q, "x").tolist() == [10, 10, 127, 127, 127, -128, -128, -128, 127]
     assert outside(np.zeros(3, np.float32), q) == 0
     assert outside(np.full(3, 255, np.uint8), q) == outside(np.full(3, 127, np.int8), q) == 0

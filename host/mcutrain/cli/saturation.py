@@ -7,7 +7,7 @@ import numpy as np
 from mcutrain.cli.common import ERR
 from mcutrain.data import Dataset
 from mcutrain.ir.graph import QParams
-from mcutrain.quantize.inputs import HIGHEST, LOWEST, outside
+from mcutrain.quantize.inputs import HIGHEST, LOWEST, Outside
 
 _SAMPLES = 200  # looked at, from all over the data
 
@@ -32,20 +32,32 @@ def outside_input(data: Dataset, q: QParams | None, quiet: bool) -> float:
     if q is None:
         return 0.0
     chosen = np.linspace(0, len(data) - 1, min(_SAMPLES, len(data))).round().astype(np.int64)
-    x = data.take(chosen).array()
-    share = outside(x, q)
-    if share > THRESHOLD and not quiet:
-        lowest, highest = ((step - q.zero_point) * q.scale for step in (LOWEST, HIGHEST))
-        ERR.print(
-            f"warning: {data.name}: {share:.0%} of the numbers in the samples (0 left out) lie "
-            f"outside of what the network's input takes, {lowest:.2g} to {highest:.2g}, and "
-            f"saturate. The samples are from {x.min():.4g} to {x.max():.4g}; "
-            + _advice(data, x.min() >= 0 and x.max() <= 255, f"range={lowest:.2g},{highest:.2g}"),
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
-    return share
+    x, found = data.take(chosen).array(), Outside()
+    found.add(x, q)
+    if not quiet:
+        option = "range={:.2g},{:.2g}".format(*_ends(q))
+        advice = _advice(data, x.min() >= 0 and x.max() <= 255, option)
+        warn(data.name, found, q, f"The samples are from {x.min():.4g} to {x.max():.4g}; {advice}")
+    return found.share
+
+
+def warn(name: str, found: Outside, q: QParams, advice: str) -> None:
+    """The warning of samples with that name, if more than `THRESHOLD` of their numbers saturate."""
+    if found.share <= THRESHOLD:
+        return
+    lowest, highest = _ends(q)
+    ERR.print(
+        f"warning: {name}: {found.share:.0%} of the numbers in the samples (0 left out) lie "
+        f"outside of what the network's input takes, {lowest:.2g} to {highest:.2g}, and saturate. "
+        + advice,
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _ends(q: QParams) -> tuple[float, float]:
+    return (LOWEST - q.zero_point) * q.scale, (HIGHEST - q.zero_point) * q.scale
 
 
 def _advice(data: Dataset, pixels: bool, option: str) -> str:

@@ -31,6 +31,7 @@ from mcutrain.cli.common import (
 )
 from mcutrain.cli.evaluate import read_state, run_or_file
 from mcutrain.cli.interrupt import Stopper
+from mcutrain.cli.saturation import warn
 from mcutrain.cli.sources import (
     Columns,
     Hop,
@@ -59,6 +60,8 @@ from mcutrain.report.log import FORMAT, LOG, RUN, STREAM, LogWriter
 from mcutrain.sensors import Keys, SourceOptions, Window
 from mcutrain.trainer import Checkpoint, Schedule
 from mcutrain.trainer.live import Format, Tally, live
+
+_JUDGED = 20  # windows after which the user is told of wrong units
 
 Evaluate = Annotated[
     bool, typer.Option("--evaluate", help="Only predict; nothing is learned or written.")
@@ -146,6 +149,7 @@ class Stream:
         keys: str | None,
     ) -> None:
         self.form = form
+        self.name = ", ".join(sources)
         self._sources = sources
         self._repeat = repeat
         self._options = options
@@ -180,13 +184,13 @@ class Stream:
         if self.left_out.to_dict()["mixed_windows"]:
             return InputError(
                 "the label changes in every window",
-                where=", ".join(self._sources),
+                where=self.name,
                 why=f"a window takes {length} readings with one label",
                 hint="--label NAME gives all readings one; --hop 1 starts a window at each",
             )
         return InputError(
             "the stream is shorter than one window",
-            where=", ".join(self._sources),
+            where=self.name,
             why=f"at most {longest} readings in a row, and a window of this network takes {length}",
             hint=f"mcutrain record SENSOR -o FILE.csv --count {length} records enough",
         )
@@ -211,6 +215,7 @@ class _Work:
         self._stopper = stopper
         self._quiet = quiet
         self._tally = Tally(len(stream.form.classes))
+        self._judged = False
 
     def run(self, rates: tuple[float, float] | None, limit: int | None) -> dict[str, Any]:
         """Until the stream, the limit or the user ends it; keeps what was learned in any case."""
@@ -225,7 +230,17 @@ class _Work:
                 log.close()
         if not self._tally.predicted and not self._stopper.wanted:
             raise self._stream.too_short()
+        self._judge(1)
         return self._result()
+
+    def _judge(self, windows: int) -> None:
+        """Tells of readings in wrong units, once, as soon as there are so many windows."""
+        if self._judged or self._quiet or self._tally.predicted < windows:
+            return
+        self._judged = True
+        form = self._stream.form
+        advice = "Are the readings in the units of the calibration? --scale and --offset help"
+        warn(self._stream.name, form.outside, form.q, advice)
 
     def _save(self) -> None:
         """Brings the run folder up to date: whatever ends the stream, it is that of a run.
@@ -255,6 +270,7 @@ class _Work:
                     display.update(
                         task, completed=tally.predicted, total=total, note=self._note(record)
                     )
+                    self._judge(_JUDGED)
                     if time.monotonic() - saved_at > SAVE_SECONDS:
                         self._save()
                         saved_at = time.monotonic()
@@ -278,6 +294,7 @@ class _Work:
     def _result(self) -> dict[str, Any]:
         data = self._tally.to_dict() | {"classes": self._stream.form.classes}
         data |= {"input": self._stream.left_out.to_dict(), "step": self._session.info.step}
+        data |= {"outside_input": self._stream.form.outside.share}
         return data | {"device": self._device}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -104,17 +105,32 @@ def round_to(x: Array, q: QParams) -> Array:
     return np.asarray(np.clip(_steps(x, q), LOWEST, HIGHEST))
 
 
-def outside(x: Array, q: QParams) -> float:
-    """The share of real numbers that `to_int8` saturates; 0 of pixels and int8, which it does not.
+@dataclass
+class Outside:
+    """How many numbers `to_int8` saturates: real ones, for pixels and int8 it does not.
 
     Zeros do not count, as in calibration: every range holds them, and in sparse data they would
     hide the rest.
+
+    Attributes:
+        saturated: numbers outside of what an input takes.
+        counted: all of them.
     """
-    counted = int(np.count_nonzero(x))
-    if x.dtype.kind != "f" or not counted:
-        return 0.0
-    steps = _steps(x, q)
-    return int(np.count_nonzero((steps < LOWEST) | (steps > HIGHEST))) / counted
+
+    saturated: int = 0
+    counted: int = 0
+
+    def add(self, x: Array, q: QParams) -> None:
+        """Samples of any shape for an input with `q`."""
+        if x.dtype.kind == "f":
+            steps = _steps(x, q)
+            self.saturated += int(np.count_nonzero((steps < LOWEST) | (steps > HIGHEST)))
+        self.counted += int(np.count_nonzero(x))
+
+    @property
+    def share(self) -> float:
+        """Of those that saturate."""
+        return self.saturated / self.counted if self.counted else 0.0
 
 
 def _steps(x: Array, q: QParams) -> Array:

@@ -12,8 +12,9 @@ import numpy as np
 
 from mcutrain.errors import InputError
 from mcutrain.image.unpack import Image
+from mcutrain.ir.graph import QParams
 from mcutrain.link import Device
-from mcutrain.quantize.inputs import to_int8
+from mcutrain.quantize.inputs import Outside, to_int8
 from mcutrain.sensors import Window
 
 _RECENT = 50  # windows
@@ -21,6 +22,10 @@ _RECENT = 50  # windows
 
 class Format:
     """What a network makes of a window: its length, its bytes, and the class of its label.
+
+    Attributes:
+        classes: their names, in order.
+        outside: how many numbers of the windows so far saturated.
 
     Args:
         image: the network.
@@ -50,9 +55,15 @@ class Format:
                 "a name stands for two classes", where="--classes", why=", ".join(classes)
             )
         self._input = image.inputs[0]
+        self.outside = Outside()
         self._size = int(np.prod(self._input.shape))
         self.classes = list(classes) or [str(c) for c in image.metadata["classes"]]
         self.classes += [str(i) for i in range(len(self.classes), count)]
+
+    @property
+    def q(self) -> QParams:
+        """Of the network's input."""
+        return self._input.q
 
     def length(self, channels: int) -> int:
         """Readings of a window, for a sensor with so many channels.
@@ -76,7 +87,8 @@ class Format:
     def encode(self, window: Window) -> bytes:
         """The bytes of the input: readings in order, the channels of each side by side."""
         values = window.values.astype(np.float32).reshape(self._input.shape)
-        return to_int8(values, self._input.q, self._input.name).tobytes()
+        self.outside.add(values, self.q)
+        return to_int8(values, self.q, self._input.name).tobytes()
 
     def number(self, label: str) -> int:
         """The class with that name or number.

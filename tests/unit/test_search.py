@@ -135,10 +135,10 @@ def test_a_choice_is_the_same_for_the_same_data() -> None:
     y = np.sort(np.arange(30) % len(graph.classes))
     data = Dataset(x, y.astype(np.int64), graph.classes)
     pool = compile_program(graph, resolve_scheme(graph, "last:4")).pool_bytes
-    plan = automatic_plan(graph, data, pool)
-    assert plan == automatic_plan(graph, data, pool)
-    assert plan.weights
-    assert compile_program(graph, plan).pool_bytes <= pool
+    found = automatic_plan(graph, data, pool)
+    assert found == automatic_plan(graph, data, pool)
+    assert found.plan.weights
+    assert compile_program(graph, found.plan).pool_bytes <= pool
 
 
 def test_samples_come_from_all_over_the_data() -> None:

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from mcutrain.search.rates import best_rate
+
 INT8, SHADOW, PROBE = "int8", "shadow", "probe"
 SEARCH, TEST = "search", "test"  # what a run is for
 SAMPLES = 256  # rates are given for so many samples, as in the publication
@@ -15,7 +17,7 @@ CANDIDATES = 5
 SEARCH_SEEDS = 2  # runs of a candidate; 1 in rows that are run once
 MOST_CANDIDATES = 8  # where the best one is at an end of the range
 GENERATION = 1  # raise it where a change of the code changes results: old ones are left out then
-AUTO_GENERATION = 2  # the same, for the method that computes plans
+AUTO_GENERATION = 3  # the same, for the method that computes plans
 NETWORK = "mcunet-5fps.pkl"
 
 
@@ -191,10 +193,7 @@ def _is_main(row: Row) -> bool:
 
 
 def _best(row: Row, rates: list[float], results: Results) -> float | None:
-    """The rate with the highest accuracy, averaged with its neighbours' by 1/4, 1/2, 1/4.
-
-    Some hundred samples tell neighbours apart by chance only; an end stands for what is beyond it.
-    """
+    """The best of some rates by the mean over their runs; None while one has not run."""
     scores = []
     for rate in rates:
         found = [results.get(run.key) for run in _candidate(row, rate)]
@@ -202,9 +201,7 @@ def _best(row: Row, rates: list[float], results: Results) -> float | None:
         if len(accuracies) < len(found):
             return None
         scores.append(sum(accuracies) / len(accuracies))
-    before, after = [scores[0], *scores[:-1]], [*scores[1:], scores[-1]]
-    smooth = [a + 2 * b + c for a, b, c in zip(before, scores, after, strict=True)]
-    return rates[smooth.index(max(smooth))]
+    return best_rate(rates, scores)
 
 
 def wanted(row: Row, seeds: int, results: Results) -> list[Settings]:

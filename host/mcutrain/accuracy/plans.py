@@ -32,6 +32,6 @@ def plan_of(row: Row, graph: Graph, data: Dataset, out: Path) -> Plan:
     path = make_folder(out / "plans") / f"{row.data}-{name}-{row.bits}-{generation}.json"
     if not path.is_file():
         pool = compile_program(graph, published).pool_bytes
-        plan = automatic_plan(graph, data, pool, row.bits)
+        plan = automatic_plan(graph, data, pool).plan
         write_atomic(path, json.dumps(plan_to_dict(plan)) + "\n")
-    return resolve_scheme(graph, str(path), row.bits)
+    return resolve_scheme(graph, str(path))

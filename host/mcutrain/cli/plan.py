@@ -28,7 +28,7 @@ from mcutrain.cli.common import (
     table,
 )
 from mcutrain.cli.fits import check_fit
-from mcutrain.cli.plan_auto import write_scheme
+from mcutrain.cli.plan_auto import auto_to_dict, draw_auto, write_scheme
 from mcutrain.cli.plan_choices import list_choices
 from mcutrain.cli.plan_ladder import show_ladder
 from mcutrain.cli.plan_published import draw_published, published
@@ -48,6 +48,7 @@ from mcutrain.report.accounting import (
     trained_parameters,
 )
 from mcutrain.report.picture import picture
+from mcutrain.search.auto import Automatic
 
 _PEAK_ROWS = 8
 DEFAULT_SCHEME = "last:3"
@@ -61,7 +62,7 @@ FastRam = Annotated[
 ]
 Auto = Annotated[
     str | None,
-    typer.Option(help="Samples from which to choose what trains within --ram (200 are used)."),
+    typer.Option(help="Samples from which to choose what trains within --ram: a few minutes."),
 ]
 
 
@@ -91,7 +92,8 @@ def run(
     """Show what a scheme trains and its SRAM, flash and arithmetic, and refuse what does not fit.
 
     With --ram and without --scheme: list the schemes that fit into so many bytes; with --auto DATA
-    as well: choose layers and input channels by their gradients, and write a scheme file. What does
+    as well: choose layers and input channels by their gradients and by short trainings, and write a
+    scheme file. What does
     not fit otherwise runs parts of the forward pass again instead of keeping what they made, and
     says at what price. Total SRAM is the number that the linker map shows for a firmware built for
     this image. Exit code 4 if it does not fit; the message has the numbers.
@@ -101,10 +103,12 @@ def run(
     target = get_board(board)
     graph = load_network(net, classes)
     there = size_of(ram, "--ram")
+    computed: Automatic | None = None
     _check_options(scheme, ram, waterfall, auto, output)
     if auto is not None and output is not None:
         room = room_on(target, there)
-        scheme = write_scheme(graph, auto, room, fraction_bits, output, quiet=as_json)
+        computed = write_scheme(graph, auto, room, fraction_bits, output, quiet=as_json)
+        scheme = str(output)
     wanted = DEFAULT_SCHEME if scheme is None else scheme
     if waterfall:
         plan = resolve_scheme(graph, wanted, fraction_bits)
@@ -116,7 +120,7 @@ def run(
         sram = Sram(
             target, target.ram.size if there is None else there, size_of(fast_ram, "--fast-ram")
         )
-        _show_scheme(graph, wanted, plan, sram, exact, as_json)
+        _show_scheme(graph, wanted, plan, sram, exact, as_json, computed)
 
 
 def _check_options(
@@ -161,7 +165,13 @@ class Sram:
 
 
 def _show_scheme(
-    graph: Graph, scheme: str, plan: Plan, sram: Sram, exact: bool, as_json: bool
+    graph: Graph,
+    scheme: str,
+    plan: Plan,
+    sram: Sram,
+    exact: bool,
+    as_json: bool,
+    computed: Automatic | None,
 ) -> None:
     compiled = compile_program(graph, plan, exact=exact, pool=sram.room)
     cost = cost_of(compiled, len(pack(compiled)))
@@ -183,8 +193,12 @@ def _show_scheme(
     found = published(graph, plan)
     if found is not None:
         data["published"] = found
+    if computed is not None:
+        data["auto"] = auto_to_dict(computed)
 
     def draw() -> None:
+        if computed is not None:
+            draw_auto(computed)
         _draw(compiled, cost, fits, sram.board, banks)
         if found is not None:
             draw_published(found, cost.pool)

@@ -1,35 +1,60 @@
-"""`mcutrain plan --ram N --auto DATA -o SCHEME`: what to train, chosen from gradients."""
+"""`mcutrain plan --ram N --auto DATA -o SCHEME`: what to train, chosen from the user's samples."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import mcutrain.data
-from mcutrain.cli.common import progress
+from mcutrain.cli.common import OUT, progress, table
 from mcutrain.files import write_atomic
 from mcutrain.ir.graph import Graph
 from mcutrain.plan.scheme import plan_to_dict
-from mcutrain.search.auto import DEFAULT_BITS, SAMPLES, automatic_plan
+from mcutrain.search.auto import Automatic, automatic_plan
+from mcutrain.search.shortlist import ALL_BITS
 
 
 def write_scheme(
     graph: Graph, data: str, pool: int, bits: int | None, output: Path, quiet: bool
-) -> str:
-    """Choose a plan for `pool` bytes of state and arena, write it, and give the file's name.
+) -> Automatic:
+    """Choose a plan for `pool` bytes of state and arena, and write it.
+
+    Results of trials stand in a file beside it meanwhile: after an interruption the same command
+    goes on with them.
 
     Raises:
         InputError: the data do not fit the network, or there are none.
     """
     samples = mcutrain.data.open(data).labelled_as(graph.classes)
     with progress(quiet) as bar:
-        note = f"{min(SAMPLES, len(samples))} samples"
-        task = bar.add_task("gradients", total=None, note=note)
+        task = bar.add_task("gradients", total=None, note=f"{len(samples)} samples")
 
         def tell(what: str, done: int, total: int) -> None:
             bar.update(task, description=what, completed=done, total=total or None)
 
-        bits = DEFAULT_BITS if bits is None else bits
-        plan = automatic_plan(graph, samples, pool, bits, tell)
-    write_atomic(output, json.dumps(plan_to_dict(plan)) + "\n")
-    return str(output)
+        all_bits: Sequence[int] = ALL_BITS if bits is None else (bits,)
+        kept = output.with_name(f"{output.name}.trials")
+        found = automatic_plan(graph, samples, pool, all_bits, tell, kept)
+    write_atomic(output, json.dumps(plan_to_dict(found.plan)) + "\n")
+    kept.unlink(missing_ok=True)
+    return found
+
+
+def auto_to_dict(found: Automatic) -> dict[str, Any]:
+    """Which plan was chosen, and all that were tried, for JSON."""
+    return {"chosen": found.name, "tried": [asdict(one) for one in found.tried]}
+
+
+def draw_auto(found: Automatic) -> None:
+    """The same as a table, if there was something to decide."""
+    if not found.tried:
+        return
+    title = "What was tried: right on samples that were held out"
+    grid = table(title, "plan", " accuracy", " trials")
+    for one in found.tried:
+        grid.add_row(one.name, f"{one.accuracy:.1%}", str(one.trials))
+    OUT.print(grid)
+    OUT.print(f"The first one is written; they were trained with --rate {found.tried[0].rate:.4f}.\n")

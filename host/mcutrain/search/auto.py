@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -11,31 +13,63 @@ from mcutrain.errors import InputError
 from mcutrain.ir.graph import Graph
 from mcutrain.plan.plan import Plan
 from mcutrain.quantize import quantize_input
-from mcutrain.search.choose import choose
 from mcutrain.search.gradients import Sample, score
+from mcutrain.search.kept import Kept
+from mcutrain.search.race import TURNS, race
+from mcutrain.search.shortlist import ALL_BITS, Entry, shortlist
+from mcutrain.search.trials import FOLDS, Arm, Trials
 
-SAMPLES = 200
-DEFAULT_BITS = 8
+SAMPLES = 200  # for gradients
+LEAST_SAMPLES = 100  # for trials: fewer do not tell plans apart
 
 # What is being done, how much of it, and of how much (0: not known).
 Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A plan in trials: the rate, how often it was right, in how many trials."""
+
+    name: str
+    rate: float
+    accuracy: float
+    trials: int
+
+
+@dataclass(frozen=True)
+class Automatic:
+    """A computed plan.
+
+    Attributes:
+        plan: what trains.
+        name: how it was made.
+        tried: all plans of the trials, the chosen one first; none if there was nothing to decide.
+    """
+
+    plan: Plan
+    name: str
+    tried: tuple[Tried, ...] = ()
 
 
 def automatic_plan(
     graph: Graph,
     data: Dataset,
     pool: int,
-    fraction_bits: int = DEFAULT_BITS,
+    all_bits: Sequence[int] = ALL_BITS,
     progress: Progress = lambda _what, _done, _all: None,
-) -> Plan:
+    kept: Path | None = None,
+) -> Automatic:
     """What trains best within `pool` bytes of state and arena; the same for the same data.
+
+    Gradients of some samples make a short list, short trainings decide.
 
     Args:
         graph: a quantised network; its classifier may be fresh.
-        data: samples to train on, of which `SAMPLES` are used.
+        data: samples to train on, with their views.
         pool: bytes there are.
-        fraction_bits: 0, 4 or 8.
+        all_bits: the numbers of fraction bits that come into question.
         progress: told what is being done.
+        kept: a file for the results of trials; those in it are not run again.
 
     Raises:
         InputError: the data do not fit the network, or there are none.
@@ -50,8 +84,25 @@ def automatic_plan(
     samples = samples_over(graph, data)
     progress("gradients", 0, 0)
     scores = score(graph, samples)
-    chosen = choose(graph, scores, pool, fraction_bits, lambda d, n: progress("choosing", d, n))
-    return chosen.plan
+    entries = shortlist(graph, scores, pool, all_bits, lambda d, n: progress("choosing", d, n))
+    if len(entries) == 1 or len(data) < LEAST_SAMPLES:
+        return Automatic(entries[0].plan, entries[0].name)
+    progress("trials", 0, 0)
+    trials = Trials(graph, data, [e.plan for e in entries], Kept(kept))
+    return _decide(entries, trials, progress)
+
+
+def _decide(entries: Sequence[Entry], trials: Trials, progress: Progress) -> Automatic:
+    def run(arms: Sequence[Arm], number: int) -> list[float]:
+        what = f"trials, {number + 1} of {1 + TURNS * FOLDS}"
+        return trials.run(arms, number, lambda done, count: progress(what, done, count))
+
+    tried = tuple(
+        Tried(entries[one.arm.plan].name, one.arm.rate, one.accuracy, len(one.shares))
+        for one in race(len(entries), run)
+    )
+    best = next(entry for entry in entries if entry.name == tried[0].name)
+    return Automatic(best.plan, best.name, tried)
 
 
 def samples_over(graph: Graph, data: Dataset) -> list[Sample]:

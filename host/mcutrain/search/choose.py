@@ -105,21 +105,33 @@ def choose(
         fraction_bits: 0, 4 or 8.
         progress: told how many depths are done, and of how many.
     """
-    search = _Search(graph, candidates(graph, scores, fraction_bits), pool, fraction_bits)
+    search = _Search(graph, scores, pool, Plan(fraction_bits=fraction_bits))
     count = len(trainable_layers(graph))
     half = (count + 1) // 2
     best = _tried(search, range(1, half + 1), progress)
     if search.all_fit(half):
         deeper = _tried(search, range(half + 1, count + 1), progress)
         best = max(best, deeper, key=lambda c: c.value)
-    return max(best, search.at(best.depth, parts=len(search.ranked)), key=lambda c: c.value)
+    return max(best, search.at(best.depth, parts=None), key=lambda c: c.value)
+
+
+def grow(graph: Graph, scores: Scores, pool: int, base: Plan, depth: int | None = None) -> Plan:
+    """A plan that fits, and the best candidates beside it, as many as fit.
+
+    Args:
+        graph, scores, pool: as for `choose`.
+        base: what trains in any case.
+        depth: how many layers it may reach back; None: as many as `base` does.
+    """
+    search = _Search(graph, scores, pool, base)
+    return search.at(search.base_depth if depth is None else depth, parts=None).plan
 
 
 def _tried(search: _Search, depths: range, progress: Callable[[int, int], None]) -> Chosen:
     """The best of some depths all over the range and around the best of those."""
     count = len(depths)
     some = [depths[0] + max(1, round(count * (i + 1) / _DEPTHS)) - 1 for i in range(_DEPTHS)]
-    tried: dict[int, Chosen] = {0: Chosen(Plan(fraction_bits=search.bits), 0.0, 0)}
+    tried: dict[int, Chosen] = {0: Chosen(search.base, 0.0, 0)}
 
     def best_with(more: list[int], done: int) -> Chosen:
         for depth in more:
@@ -134,14 +146,24 @@ def _tried(search: _Search, depths: range, progress: Callable[[int, int], None])
 
 
 class _Search:
-    def __init__(self, graph: Graph, ranked: list[Candidate], pool: int, bits: int) -> None:
-        self.graph, self.ranked, self.pool, self.bits = graph, ranked, pool, bits
+    """What may train beside a plan, and how much of it fits."""
+
+    def __init__(self, graph: Graph, scores: Scores, pool: int, base: Plan) -> None:
+        self.graph, self.pool, self.base = graph, pool, base
+        found = candidates(graph, scores, base.fraction_bits)
+        self.ranked = [c for c in found if not _trains(base, c)]
         self.layers = [n.name for n in trainable_layers(graph)]
         self._least = self._bytes(())
 
-    def at(self, depth: int, parts: int = _PARTS) -> Chosen:
+    @property
+    def base_depth(self) -> int:
+        """How many layers the base reaches back."""
+        trained = {*self.base.biases, *self.base.weights}
+        return max((len(self.layers) - self.layers.index(name) for name in trained), default=0)
+
+    def at(self, depth: int, parts: int | None = _PARTS) -> Chosen:
         """The best candidates in the last `depth` layers, as many as fit; of `parts` parts of them
-        the last one may be left out.
+        the last one may be left out, if that is a number.
         """
         ranked = self._reached(depth)
         count = self._most(ranked, parts)
@@ -156,14 +178,14 @@ class _Search:
         reached = set(self.layers[len(self.layers) - depth :])
         return [c for c in self.ranked if c.layer in reached]
 
-    def _most(self, ranked: Sequence[Candidate], parts: int) -> int:
+    def _most(self, ranked: Sequence[Candidate], parts: int | None) -> int:
         """How many of them fit, to a part: where the bytes that are left should be used up, from
         the last trial on; in the middle of what is not known every third time.
         """
         sums = np.cumsum([0, *(c.nbytes for c in ranked)])
         low, high, tried, need = 0, len(ranked) + 1, 0, self._least
         trials = 0
-        while high - low > max(1, low // parts):
+        while high - low > (1 if parts is None else max(1, low // parts)):
             guess = int(np.searchsorted(sums, sums[tried] + self.pool - need, side="right")) - 1
             tried = (low + high) // 2 if trials % 3 == 2 else min(max(guess, low + 1), high - 1)
             need = self._bytes(ranked[:tried])
@@ -176,12 +198,18 @@ class _Search:
 
     def _plan(self, taken: Sequence[Candidate]) -> Plan:
         """Biases of layers whose weights train are in the state anyway: they train, too."""
-        channels: dict[str, list[int]] = {}
+        channels = {name: set(there) for name, there in self.base.weights.items()}
+        biases = set(self.base.biases)
         for c in taken:
-            channels.setdefault(c.layer, []).extend(c.channels)
+            channels.setdefault(c.layer, set()).update(c.channels)
+            biases.add(c.layer)
         weights = {n: tuple(sorted(channels[n])) for n in self.layers if channels.get(n)}
-        return Plan(
-            biases=tuple(n for n in self.layers if n in channels),
-            weights=weights,
-            fraction_bits=self.bits,
+        return replace(
+            self.base, biases=tuple(n for n in self.layers if n in biases), weights=weights
         )
+
+
+def _trains(plan: Plan, candidate: Candidate) -> bool:
+    if not candidate.channels:
+        return candidate.layer in plan.biases
+    return set(candidate.channels) <= set(plan.weights.get(candidate.layer, ()))

@@ -6,15 +6,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mcutrain.accuracy.grid import Results, Row, Settings, expected, wanted
+from mcutrain.accuracy.grid import AUTO, Results, Row, Settings, expected, wanted
+from mcutrain.accuracy.plans import compute_plan
 from mcutrain.accuracy.store import Store
 from mcutrain.accuracy.workers import Workers
+from mcutrain.search.auto import Progress
 
 # A run and its result (None at the start), how many are done, and how many there will be.
 Note = Callable[[Settings | None, dict[str, Any], int, int], None]
 
 
-def drive(rows: list[tuple[Row, int]], refdata: Path, out: Path, jobs: int, note: Note) -> Results:
+def drive(
+    rows: list[tuple[Row, int]],
+    refdata: Path,
+    out: Path,
+    jobs: int,
+    note: Note,
+    tell: Progress = lambda _what, _done, _all: None,
+) -> Results:
     """All runs of the rows that are not done yet, in order of the rows.
 
     Args:
@@ -23,6 +32,7 @@ def drive(rows: list[tuple[Row, int]], refdata: Path, out: Path, jobs: int, note
         out: the folder of results.
         jobs: processes.
         note: called at the start and after each run.
+        tell: called while plans are computed.
 
     Returns:
         All results, of other rows, too.
@@ -35,6 +45,9 @@ def drive(rows: list[tuple[Row, int]], refdata: Path, out: Path, jobs: int, note
     note(None, {}, *_progress(rows, results))
     if not _missing(rows, results):
         return results
+    for row in dict.fromkeys(s.row for s in _missing(rows, results)):
+        if row.scheme.startswith(AUTO):
+            compute_plan(row, refdata, out, tell)
     with Workers(jobs, refdata, out) as workers:
         while True:
             running = {s.key for s in workers.running}

@@ -11,19 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from mcutrain.accuracy.grid import INT8, NETWORK, PROBE, SAMPLES, Row, Settings
+from mcutrain.accuracy.grid import INT8, PROBE, SAMPLES, Row, Settings
 from mcutrain.accuracy.learners import Int8Learner, Learner, ShadowLearner, unscaled
 from mcutrain.accuracy.plans import plan_of
-from mcutrain.accuracy.samples import Samples, open_data, parts
+from mcutrain.accuracy.samples import Samples, network_for, open_data, parts
 from mcutrain.compile import compile_program
 from mcutrain.engine import CachedEngine
-from mcutrain.frontends import import_network
 from mcutrain.image.pack import pack
 from mcutrain.image.status import DivergedError
 from mcutrain.image.unpack import unpack
 from mcutrain.ir.graph import Graph
 from mcutrain.plan import Plan
-from mcutrain.plan.head import fresh_head
 from mcutrain.trainer import Schedule, calibrated, encoder, visits
 from mcutrain.trainer.probe import fit_probe
 
@@ -42,8 +40,8 @@ class _Setup:
 @lru_cache(maxsize=6)
 def _setup(row: Row, refdata: Path, out: Path) -> _Setup:
     data = open_data(refdata, row.data, "train")
-    graph = fresh_head(import_network(refdata / NETWORK), data.classes)
-    plan = plan_of(row, graph, data, out)
+    graph = network_for(refdata, data)
+    plan = plan_of(row, graph, out)
     compiled = compile_program(graph, plan)
     if not row.scaled:
         compiled = unscaled(graph, compiled)

@@ -6,32 +6,45 @@ import json
 from pathlib import Path
 
 from mcutrain.accuracy.grid import AUTO, AUTO_GENERATION, GENERATION, Row
+from mcutrain.accuracy.samples import network_for, open_data
 from mcutrain.compile import compile_program
-from mcutrain.data import Dataset
 from mcutrain.files import make_folder, write_atomic
 from mcutrain.ir.graph import Graph
 from mcutrain.plan import Plan
 from mcutrain.plan.scheme import plan_to_dict, resolve_scheme
-from mcutrain.search.auto import automatic_plan
+from mcutrain.search.auto import Progress, automatic_plan
 
 
-def plan_of(row: Row, graph: Graph, data: Dataset, out: Path) -> Plan:
-    """The plan of a row.
+def compute_plan(row: Row, refdata: Path, out: Path, progress: Progress) -> None:
+    """Choose what a row trains from its training samples, unless that was done before.
+
+    It takes minutes of all cores: do it before the processes start that run the row.
 
     Args:
-        row: see there.
-        graph: the network with a fresh classifier.
-        data: the row's training samples.
+        row: one of computed plans.
+        refdata: the reference data.
         out: where computed plans are kept, as scheme files.
+        progress: as for `automatic_plan`.
     """
-    name = row.scheme.removeprefix(AUTO)
-    published = resolve_scheme(graph, name, row.bits)
-    if name == row.scheme:
-        return published
-    generation = f"{GENERATION}.{AUTO_GENERATION}"
-    path = make_folder(out / "plans") / f"{row.data}-{name}-{row.bits}-{generation}.json"
-    if not path.is_file():
-        pool = compile_program(graph, published).pool_bytes
-        plan = automatic_plan(graph, data, pool).plan
-        write_atomic(path, json.dumps(plan_to_dict(plan)) + "\n")
-    return resolve_scheme(graph, str(path))
+    path = _path(row, out)
+    if path.is_file():
+        return
+    data = open_data(refdata, row.data, "train")
+    graph = network_for(refdata, data)
+    published = resolve_scheme(graph, row.scheme.removeprefix(AUTO), row.bits)
+    pool = compile_program(graph, published).pool_bytes
+    trials = make_folder(path.parent) / f"{path.name}.trials"
+    found = automatic_plan(graph, data, pool, progress=progress, kept=trials)
+    write_atomic(path, json.dumps(plan_to_dict(found.plan)) + "\n")
+
+
+def plan_of(row: Row, graph: Graph, out: Path) -> Plan:
+    """The plan of a row; `compute_plan` has made it if it is one that is computed."""
+    if row.scheme.startswith(AUTO):
+        return resolve_scheme(graph, str(_path(row, out)))
+    return resolve_scheme(graph, row.scheme, row.bits)
+
+
+def _path(row: Row, out: Path) -> Path:
+    name, generation = row.scheme.removeprefix(AUTO), f"{GENERATION}.{AUTO_GENERATION}"
+    return out / "plans" / f"{row.data}-{name}-{row.bits}-{generation}.json"

@@ -11,10 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 import mcutrain.data
-from mcutrain.accuracy.grid import DATA, GENERATION, SEARCH
+from mcutrain.accuracy.grid import DATA, GENERATION, NETWORK, SEARCH
 from mcutrain.data import Dataset
 from mcutrain.engine import CachedEngine
 from mcutrain.files import make_folder
+from mcutrain.frontends import import_network
+from mcutrain.ir.graph import Graph
+from mcutrain.plan.head import fresh_head
 from mcutrain.trainer import PrefixCache
 
 _HELD_OUT = 5  # one in so many training samples is for the choice of a rate
@@ -50,6 +53,11 @@ def open_data(folder: Path, name: str, split: str) -> Dataset:
     views = f"{_AUGMENT}&views={source.views}" if split == "train" else ""
     path = folder / "datasets" / source.file
     return mcutrain.data.open(f"npz:{path}?split={split}{source.options}&range=-1,1{views}")
+
+
+def network_for(refdata: Path, data: Dataset) -> Graph:
+    """The network with a fresh classifier for the classes of some data."""
+    return fresh_head(import_network(refdata / NETWORK), data.classes)
 
 
 def parts(

@@ -87,7 +87,10 @@ def _drive(
                     ERR.print(text, highlight=False, markup=False)
             display.update(task, completed=done, total=total, note=text)
 
-        return drive(rows, refdata, out, jobs, note)
+        def tell(what: str, done: int, total: int) -> None:
+            display.update(task, note=f"computing a plan: {what}, {done} of {total}")
+
+        return drive(rows, refdata, out, jobs, note, tell)
 
 
 def _name(settings: Settings) -> str:

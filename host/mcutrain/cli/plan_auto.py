@@ -53,8 +53,8 @@ def draw_auto(found: Automatic) -> None:
     if not found.tried:
         return
     title = "What was tried: right on samples that were held out"
-    grid = table(title, "plan", " accuracy", " trials")
+    grid = table(title, "plan", " accuracy", " rate", " trials")
     for one in found.tried:
-        grid.add_row(one.name, f"{one.accuracy:.1%}", str(one.trials))
+        grid.add_row(one.name, f"{one.accuracy:.1%}", f"{one.rate:.4f}", str(one.trials))
     OUT.print(grid)
-    OUT.print(f"The first one is written; they were trained with --rate {found.tried[0].rate:.4f}.\n")
+    OUT.print(f"The first one is written; --rate {found.tried[0].rate:.4f} suits it.\n")

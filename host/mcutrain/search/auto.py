@@ -28,7 +28,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Tried:
-    """A plan in trials: the rate, how often it was right, in how many trials."""
+    """A plan in trials: the better rate, how often it was right, in how many trials."""
 
     name: str
     rate: float
@@ -94,11 +94,11 @@ def automatic_plan(
 
 def _decide(entries: Sequence[Entry], trials: Trials, progress: Progress) -> Automatic:
     def run(arms: Sequence[Arm], number: int) -> list[float]:
-        what = f"trials, {number + 1} of {1 + TURNS * FOLDS}"
+        what = f"trials, {number + 1} of {TURNS * FOLDS}"
         return trials.run(arms, number, lambda done, count: progress(what, done, count))
 
     tried = tuple(
-        Tried(entries[one.arm.plan].name, one.arm.rate, one.accuracy, len(one.shares))
+        Tried(entries[one.plan].name, one.rate, one.accuracy, len(one.shares))
         for one in race(len(entries), run)
     )
     best = next(entry for entry in entries if entry.name == tried[0].name)

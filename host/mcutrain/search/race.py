@@ -10,13 +10,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from mcutrain.search.rates import best_rate
 from mcutrain.search.trials import FOLDS, Arm
 
 KNOWN = 0  # the number of that plan
+_ERRORS = 2.0
 TURNS = 4  # every sample is held out so often
-_FIRST_RATES = tuple(2.0**k for k in range(-11, -5))
+_ALL_RATES = tuple(2.0**k for k in range(-11, -5))
 
 # From arms and the number of a trial to the share of right predictions of each.
 Run = Callable[[Sequence[Arm], int], list[float]]
@@ -24,10 +25,17 @@ Run = Callable[[Sequence[Arm], int], list[float]]
 
 @dataclass(frozen=True)
 class Standing:
-    """An arm and its shares of right predictions, trial by trial, as long as it was in the race."""
+    """A plan at the end of a race.
 
-    arm: Arm
+    Attributes:
+        plan: its number.
+        shares: of right predictions, trial by trial, as long as it was in the race.
+        rate: the one of both with which it was right more often.
+    """
+
+    plan: int
     shares: tuple[float, ...]
+    rate: float
 
     @property
     def accuracy(self) -> float:
@@ -36,9 +44,7 @@ class Standing:
 
 
 def race(plans: int, run: Run) -> list[Standing]:
-    """Try plans against each other.
-
-    Trial 0 chooses a rate, the others decide between the plans.
+    """Try plans against each other, each at two rates, which count alike: plans differ by less.
 
     Args:
         plans: how many there are.
@@ -47,40 +53,43 @@ def race(plans: int, run: Run) -> list[Standing]:
     Returns:
         All of them: the winner, then the others, those first that were in the race for longer.
     """
-    rate = _rate(plans, run)
-    alive = [Arm(plan, rate) for plan in range(plans)]
-    shares: dict[Arm, list[float]] = {arm: [] for arm in alive}
-    known, others = alive[KNOWN], alive[:KNOWN] + alive[KNOWN + 1 :]
+    rates = _two_rates(run)
+    seen: dict[int, list[tuple[float, ...]]] = {plan: [] for plan in range(plans)}
+    others = [plan for plan in seen if plan != KNOWN]
     for turn in range(TURNS):
-        for number in range(turn * FOLDS + 1, (turn + 1) * FOLDS + 1):
-            alive = [known, *others]
-            for arm, share in zip(alive, run(alive, number), strict=True):
-                shares[arm].append(share)
-        others.sort(key=lambda arm: -sum(shares[arm]))  # stable: the earlier one of equals
+        for number in range(turn * FOLDS, (turn + 1) * FOLDS):
+            alive = [KNOWN, *others]
+            shares = run([Arm(plan, rate) for plan in alive for rate in rates], number)
+            for plan, both in zip(alive, zip(shares[::2], shares[1::2], strict=True), strict=True):
+                seen[plan].append(both)
+        others.sort(key=lambda plan: -sum(map(sum, seen[plan])))  # stable: the earlier of equals
         others = others[: (len(others) + 1) // 2]
-    found = [Standing(arm, tuple(s)) for arm, s in shares.items()]
+    found = [_standing(plan, rates, shares) for plan, shares in seen.items()]
+    known = found[KNOWN]
     found.sort(key=lambda one: (-len(one.shares), -one.accuracy))
-    last = next(one for one in found if one.arm == known)
-    winner = found[0] if _is_better(found[0], last) else last
+    winner = found[0] if _is_better(found[0], known) else known
     return [winner, *(one for one in found if one is not winner)]
 
 
-def _rate(plans: int, run: Run) -> float:
-    """The best one of three for all plans together, around the one that is best for the known plan.
+def _two_rates(run: Run) -> tuple[float, float]:
+    """Neighbours with which the known plan is right most often."""
+    trials = [run([Arm(KNOWN, rate) for rate in _ALL_RATES], number) for number in range(FOLDS)]
+    sums = [sum(shares) for shares in zip(*trials, strict=True)]
+    pairs = list(zip(pairwise(sums), pairwise(_ALL_RATES), strict=True))
+    return max(pairs, key=lambda pair: sum(pair[0]))[1]
 
-    A rate for each plan, chosen by single results, would mostly follow chance.
-    """
-    first = [Arm(KNOWN, rate) for rate in _FIRST_RATES]
-    middle = best_rate(_FIRST_RATES, run(first, 0))
-    rates = [middle / 2, middle, middle * 2]
-    return best_rate(
-        rates,
-        [statistics.fmean(run([Arm(plan, rate) for plan in range(plans)], 0)) for rate in rates],
-    )
+
+def _standing(plan: int, rates: tuple[float, float], seen: Sequence[tuple[float, ...]]) -> Standing:
+    low, high = (sum(shares) for shares in zip(*seen, strict=True))
+    shares = tuple(statistics.fmean(both) for both in seen)
+    return Standing(plan, shares, rates[0] if low >= high else rates[1])
 
 
 def _is_better(one: Standing, known: Standing) -> bool:
-    """By more than a standard error of the mean difference."""
+    """By so many standard errors of the mean difference; the best of five is one ahead by chance.
+
+    That is the expected maximum of five standard normal numbers, 1.16.
+    """
     differences = [a - b for a, b in zip(one.shares, known.shares, strict=True)]
     error = statistics.stdev(differences) / len(differences) ** 0.5
-    return statistics.fmean(differences) > error
+    return bool(statistics.fmean(differences) > _ERRORS * error)

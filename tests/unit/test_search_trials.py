@@ -207,5 +207,9 @@ def test_what_was_tried_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for word in ("99kb, 4 bits", "81.2%", "12", "gradients, 8 bits", "75.0%", "--rate 0.0020"):
         assert word in shown
+    assert "chance" not in shown
+    ahead = (*tried, Tried("last:3, 8 bits", 0.002, 0.82, 12))
+    draw_auto(Automatic(Plan(), "99kb, 4 bits", ahead))
+    assert "chance" in capsys.readouterr().out
     draw_auto(Automatic(Plan(), "gradients, 8 bits"))
     assert not capsys.readouterr().out

@@ -57,4 +57,7 @@ def draw_auto(found: Automatic) -> None:
     for one in found.tried:
         grid.add_row(one.name, f"{one.accuracy:.1%}", f"{one.rate:.4f}", str(one.trials))
     OUT.print(grid)
-    OUT.print(f"The first one is written; --rate {found.tried[0].rate:.4f} suits it.\n")
+    first = found.tried[0]
+    if any(one.trials == first.trials and one.accuracy > first.accuracy for one in found.tried):
+        OUT.print("What is ahead of the first one is so by less than chance can do (2 errors).")
+    OUT.print(f"The first one is written; --rate {first.rate:.4f} suits it.\n")

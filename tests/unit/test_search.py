@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -242,7 +243,7 @@ def test_auto_writes_a_scheme_that_fits(tmp_path: Path, capsys: pytest.CaptureFi
     x = rng.normal(0, 1, (20, 12, 12, 3)).astype(np.float32)
     np.savez(data, x=x, y=np.arange(20) % 4)
 
-    def plan(*arguments: object) -> tuple[int, dict[str, object]]:
+    def plan(*arguments: object) -> tuple[int, dict[str, Any]]:
         with pytest.raises(SystemExit) as caught:
             main(["plan", str(net), *map(str, arguments), "--json"])
         return int(caught.value.code or 0), json.loads(capsys.readouterr().out)
@@ -253,4 +254,7 @@ def test_auto_writes_a_scheme_that_fits(tmp_path: Path, capsys: pytest.CaptureFi
     assert again["trains"] == shown["trains"]
     assert len(json.loads(scheme.read_text())["weights"]) > 0
     assert plan("--auto", f"npz:{data}")[0] == 2
+    np.savez(data, x=np.float32(255) * abs(x), y=np.arange(20) % 4)
+    shown = plan("--ram", "13K", "--auto", f"npz:{data}", "-o", scheme)[1]
+    assert shown["auto"]["outside_input"] > 0.5  # pixels for a network that takes small numbers
     assert plan("--auto", f"npz:{data}", "-o", scheme, "--scheme", "head")[0] == 2

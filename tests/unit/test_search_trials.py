@@ -196,6 +196,7 @@ def test_plan_says_what_was_tried(tmp_path: Path, capsys: pytest.CaptureFixture[
     found = json.loads(capsys.readouterr().out)["auto"]
     assert found["tried"][0]["name"] == found["chosen"]
     assert len(found["tried"]) == 2
+    assert found["outside_input"] < 0.05
     assert json.loads(scheme.read_text())["fraction_bits"] == 4
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["auto.json", "data.npz", "small.net.npz"]

@@ -36,6 +36,7 @@ def compute_plan(row: Row, refdata: Path, out: Path, progress: Progress) -> None
     trials = make_folder(path.parent) / f"{path.name}.trials"
     found = automatic_plan(graph, data, pool, progress=progress, kept=trials)
     write_atomic(path, json.dumps(plan_to_dict(found.plan)) + "\n")
+    trials.unlink(missing_ok=True)
 
 
 def plan_of(row: Row, graph: Graph, out: Path) -> Plan:

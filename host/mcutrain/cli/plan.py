@@ -28,7 +28,7 @@ from mcutrain.cli.common import (
     table,
 )
 from mcutrain.cli.fits import check_fit
-from mcutrain.cli.plan_auto import auto_to_dict, draw_auto, write_scheme
+from mcutrain.cli.plan_auto import Written, auto_to_dict, draw_auto, write_scheme
 from mcutrain.cli.plan_choices import list_choices
 from mcutrain.cli.plan_ladder import show_ladder
 from mcutrain.cli.plan_published import draw_published, published
@@ -48,7 +48,6 @@ from mcutrain.report.accounting import (
     trained_parameters,
 )
 from mcutrain.report.picture import picture
-from mcutrain.search.auto import Automatic
 
 _PEAK_ROWS = 8
 DEFAULT_SCHEME = "last:3"
@@ -103,7 +102,7 @@ def run(
     target = get_board(board)
     graph = load_network(net, classes)
     there = size_of(ram, "--ram")
-    computed: Automatic | None = None
+    computed: Written | None = None
     _check_options(scheme, ram, waterfall, auto, output)
     if auto is not None and output is not None:
         room = room_on(target, there)
@@ -171,7 +170,7 @@ def _show_scheme(
     sram: Sram,
     exact: bool,
     as_json: bool,
-    computed: Automatic | None,
+    computed: Written | None,
 ) -> None:
     compiled = compile_program(graph, plan, exact=exact, pool=sram.room)
     cost = cost_of(compiled, len(pack(compiled)))
@@ -198,7 +197,7 @@ def _show_scheme(
 
     def draw() -> None:
         if computed is not None:
-            draw_auto(computed)
+            draw_auto(computed.found)
         _draw(compiled, cost, fits, sram.board, banks)
         if found is not None:
             draw_published(found, cost.pool)

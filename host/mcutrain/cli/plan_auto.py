@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import mcutrain.data
 from mcutrain.cli.common import OUT, progress, table
+from mcutrain.cli.saturation import outside_input
 from mcutrain.files import write_atomic
 from mcutrain.ir.graph import Graph
 from mcutrain.plan.scheme import plan_to_dict
@@ -17,9 +18,17 @@ from mcutrain.search.auto import Automatic, automatic_plan
 from mcutrain.search.shortlist import ALL_BITS
 
 
+@dataclass(frozen=True)
+class Written:
+    """A plan that was computed, and the share of its samples' numbers that saturate as input."""
+
+    found: Automatic
+    outside: float
+
+
 def write_scheme(
     graph: Graph, data: str, pool: int, bits: int | None, output: Path, quiet: bool
-) -> Automatic:
+) -> Written:
     """Choose a plan for `pool` bytes of state and arena, and write it.
 
     Results of trials stand in a file beside it meanwhile: after an interruption the same command
@@ -29,6 +38,7 @@ def write_scheme(
         InputError: the data do not fit the network, or there are none.
     """
     samples = mcutrain.data.open(data).labelled_as(graph.classes)
+    outside = outside_input(samples, graph.tensors[graph.inputs[0]].q, quiet)
     with progress(quiet) as bar:
         task = bar.add_task("gradients", total=None, note=f"{len(samples)} samples")
 
@@ -40,12 +50,14 @@ def write_scheme(
         found = automatic_plan(graph, samples, pool, all_bits, tell, kept)
     write_atomic(output, json.dumps(plan_to_dict(found.plan)) + "\n")
     kept.unlink(missing_ok=True)
-    return found
+    return Written(found, outside)
 
 
-def auto_to_dict(found: Automatic) -> dict[str, Any]:
-    """Which plan was chosen, and all that were tried, for JSON."""
-    return {"chosen": found.name, "tried": [asdict(one) for one in found.tried]}
+def auto_to_dict(written: Written) -> dict[str, Any]:
+    """Which plan was chosen, all that were tried, and the share of saturated input, for JSON."""
+    found = written.found
+    tried = [asdict(one) for one in found.tried]
+    return {"chosen": found.name, "tried": tried, "outside_input": written.outside}
 
 
 def draw_auto(found: Automatic) -> None:

@@ -39,7 +39,9 @@ def test_a_computed_plan_fits_and_beats_the_classifier_alone(refdata: Path) -> N
     order = np.random.default_rng(0).permutation(len(data)).astype(np.int64)
     training, test = data.take(order[:800]), data.take(order[800:1500])
     pool = compile_program(graph, resolve_scheme(graph, "49kb")).pool_bytes
-    plan = automatic_plan(graph, training, pool).plan
+    found = automatic_plan(graph, training, pool)
+    plan, names = found.plan, {one.name for one in found.tried}
+    assert {"49kb, 8 bits", "49kb and more, 0 bits", "gradients, 8 bits"} <= names
     assert 0.95 * pool < compile_program(graph, plan).pool_bytes <= pool
     assert len(plan.weights) > 2
     alone = _accuracy(graph, Plan(), training, test)

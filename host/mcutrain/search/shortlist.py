@@ -51,8 +51,9 @@ def shortlist(
     for bits in all_bits:
         scheme = _largest(graph, pool, bits)
         if scheme is not None:
-            plan = grow(graph, scores, pool, resolve_scheme(graph, scheme, bits))
-            named.append(Entry(_name(scheme, bits), plan))
+            base = resolve_scheme(graph, scheme, bits)
+            plan = grow(graph, scores, pool, base)
+            named.append(Entry(_name(scheme if plan == base else f"{scheme} and more", bits), plan))
     published = published_network(graph, trainable_layers(graph)) is not None
     found = named + computed if published else computed + named
     return [e for i, e in enumerate(found) if not any(_same(e, other) for other in found[:i])]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from mcutrain.cli.common import ERR
 from mcutrain.data import Dataset
 from mcutrain.ir.graph import QParams
@@ -31,8 +29,7 @@ def outside_input(data: Dataset, q: QParams | None, quiet: bool) -> float:
     """
     if q is None:
         return 0.0
-    chosen = np.linspace(0, len(data) - 1, min(_SAMPLES, len(data))).round().astype(np.int64)
-    x, found = data.take(chosen).array(), Outside()
+    x, found = data.spread(_SAMPLES).array(), Outside()
     found.add(x, q)
     if not quiet:
         option = "range={:.2g},{:.2g}".format(*_ends(q))

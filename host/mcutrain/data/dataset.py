@@ -194,6 +194,11 @@ class Dataset:
         x = self.x.take(indices) if isinstance(self.x, EncodedImages) else self.x[indices]
         return replace(self, x=x, y=self.y[indices])
 
+    def spread(self, most: int) -> Dataset:
+        """At most so many samples, from all over the data, which may be sorted by class."""
+        count = min(most, len(self))
+        return self.take(np.linspace(0, len(self) - 1, count).round().astype(np.int64))
+
     def shuffled(self, seed: int) -> Dataset:
         """The same samples in an order that depends on the seed alone (numpy PCG64)."""
         order = np.random.Generator(np.random.PCG64(seed)).permutation(len(self))

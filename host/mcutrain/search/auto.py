@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from mcutrain.data import Dataset
 from mcutrain.errors import InputError
 from mcutrain.ir.graph import Graph
@@ -106,9 +104,8 @@ def _decide(entries: Sequence[Entry], trials: Trials, progress: Progress) -> Aut
 
 
 def samples_over(graph: Graph, data: Dataset) -> list[Sample]:
-    """Input bytes and labels of samples from all over the data, which may be sorted by class."""
-    wanted = np.linspace(0, len(data) - 1, min(SAMPLES, len(data))).round().astype(np.int64)
-    some = data.take(wanted)
+    """Input bytes and labels of samples from all over the data."""
+    some = data.spread(SAMPLES)
     inputs = quantize_input(graph, some.array())
     return [
         (b"".join(inputs[name][index].tobytes() for name in graph.inputs), int(label))

@@ -64,7 +64,7 @@ class Trials:
         self._idle = [[CachedEngine(image)] for image in images]
         sizes = {_boundary(engine): engine.prefix_bytes for (engine,) in self._idle}
         fit = CACHE_BYTES // (data.views * sum(sizes.values()))
-        self._data = _spread(data, min(MOST_SAMPLES, fit))
+        self._data = data.spread(min(MOST_SAMPLES, fit))
         self._images = images
         what = f"{data.name} {self._data.crc32()} {FOLDS} {EPOCHS}".encode()
         self._keys = [hashlib.sha256(image + what).hexdigest()[:16] for image in images]
@@ -149,14 +149,9 @@ def _image(graph: Graph, plan: Plan, data: Dataset) -> bytes:
     """A plan's image, with exponents that fit the data."""
     compiled = compile_program(graph, plan)
     encode = encoder(unpack(pack(compiled)), data)
-    some = _spread(data, _CALIBRATION)
+    some = data.spread(_CALIBRATION)
     samples = [(encode(some.sample(i)), int(label)) for i, label in enumerate(some.y)]
     return pack(calibrated(compiled, samples))
-
-
-def _spread(data: Dataset, most: int) -> Dataset:
-    """At most so many samples, from all over the data, which may be sorted by class."""
-    return data.take(np.linspace(0, len(data) - 1, min(most, len(data))).round().astype(np.int64))
 
 
 def _boundary(engine: CachedEngine) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def test_a_sample_is_computed_once(image: bytes, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_all_can_be_computed_at_once_and_given_to_another_cache(image: bytes, jobs: int) -> None:
+def test_all_can_be_computed_at_once_and_parts_share_them(image: bytes, jobs: int) -> None:
     engine, data = CachedEngine(image), pixels()
     cache = PrefixCache(engine, data)
     first = cache(7, 2)
@@ -72,12 +72,15 @@ def test_all_can_be_computed_at_once_and_given_to_another_cache(image: bytes, jo
     assert everything.shape == (12, 3, engine.prefix_bytes)
     assert everything.dtype == np.int8
     assert everything[7, 2].tobytes() == first
-    other = PrefixCache(CachedEngine(image), data, kept=everything)
     one_by_one = PrefixCache(engine, data)
     for index, view in np.ndindex(12, 3):
-        assert other(index, view) == one_by_one(index, view) == everything[index, view].tobytes()
-    with pytest.raises(InputError, match="do not belong"):
-        PrefixCache(engine, data, kept=everything[:5])
+        assert cache(index, view) == one_by_one(index, view) == everything[index, view].tobytes()
+    chosen = np.array([11, 0, 7], np.int64)
+    part = cache.part(chosen)
+    assert len(part) == 3
+    assert part.data.y.tolist() == data.y[chosen].tolist()
+    for index, view in np.ndindex(3, 3):
+        assert part(index, view) == everything[chosen[index], view].tobytes()
 
 
 def test_a_full_cache_keeps_what_came_first_and_computes_the_rest(image: bytes) -> None:
@@ -92,6 +95,8 @@ def test_a_full_cache_keeps_what_came_first_and_computes_the_rest(image: bytes) 
     cache.fill(2)
     with pytest.raises(InputError, match="do not fit"):
         cache.array()
+    with pytest.raises(InputError, match="do not fit"):
+        cache.part(np.arange(2, dtype=np.int64))
 
 
 @given(st.integers(1, 30), st.integers(1, 5), st.integers(0, 2**32 - 1), st.integers(0, 150))

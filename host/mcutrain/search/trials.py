@@ -28,7 +28,6 @@ from mcutrain.ir.graph import Graph
 from mcutrain.plan.plan import Plan
 from mcutrain.search.kept import Kept
 from mcutrain.trainer import CACHE_BYTES, HostRun, PrefixCache, Schedule, calibrated, encoder
-from mcutrain.trainer.prefix import Kept as Prefixes
 
 FOLDS = 3  # one of so many parts is held out
 MOST_SAMPLES = 3000
@@ -69,7 +68,7 @@ class Trials:
         what = f"{data.name} {self._data.crc32()} {FOLDS} {EPOCHS}".encode()
         self._keys = [hashlib.sha256(image + what).hexdigest()[:16] for image in images]
         self._results = Kept() if kept is None else kept
-        self._prefixes: dict[tuple[str, ...], Prefixes] = {}
+        self._prefixes: dict[tuple[str, ...], PrefixCache] = {}
         self._stopped = threading.Event()
 
     def run(
@@ -118,7 +117,7 @@ class Trials:
         if _boundary(engine) not in self._prefixes:
             cache = PrefixCache(engine, self._data)
             cache.fill(_cores())
-            self._prefixes[_boundary(engine)] = cache.array()
+            self._prefixes[_boundary(engine)] = cache
 
     def split(self, number: int) -> tuple[Indices, Indices]:
         """Which samples a trial trains on, and which it holds out."""
@@ -129,10 +128,7 @@ class Trials:
     def _try(self, arm: Arm, number: int) -> float:
         with self._engine(arm.plan) as engine:
             prefixes = self._prefixes[_boundary(engine)]
-            training, others = (
-                PrefixCache(engine, self._data.take(part), kept=prefixes[part])
-                for part in self.split(number)
-            )
+            training, others = (prefixes.part(indices) for indices in self.split(number))
             run = HostRun(engine, training, others)
             try:
                 run.train(Schedule(arm.rate, EPOCHS * len(training)), number, self._go_on)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 
 import numpy as np
 import numpy.typing as npt
@@ -32,38 +33,20 @@ class PrefixCache:
         engine: the network.
         data: samples for its input.
         limit: bytes to keep at most; memory is taken as it fills.
-        kept: all of them, (samples, views, bytes), from `array` of another such cache.
 
     Raises:
-        InputError: the data do not fit the network, or `kept` does not fit the data.
+        InputError: the data do not fit the network.
     """
 
-    def __init__(
-        self,
-        engine: CachedEngine,
-        data: Dataset,
-        limit: int = CACHE_BYTES,
-        kept: Kept | None = None,
-    ) -> None:
+    def __init__(self, engine: CachedEngine, data: Dataset, limit: int = CACHE_BYTES) -> None:
         self.data = data
         self._engine = engine
         self._encode = encoder(engine.image, data)
         self._lock = threading.Lock()
         count, size = len(data) * data.views, engine.prefix_bytes
-        if kept is None:
-            self._kept = np.empty((min(count, limit // size), size), np.int8)
-            self._slots = np.full(count, -1, np.int64)
-            self._used = 0
-            return
-        if kept.shape != (len(data), data.views, size):
-            raise InputError(
-                "these prefixes do not belong to the data",
-                where=data.name,
-                why=f"they are {kept.shape}, expected {(len(data), data.views, size)}",
-            )
-        self._kept = kept.reshape(count, size)
-        self._slots = np.arange(count)
-        self._used = count
+        self._kept = np.empty((min(count, limit // size), size), np.int8)
+        self._slots = np.full(count, -1, np.int64)
+        self._used = 0
 
     def __len__(self) -> int:
         return len(self.data)
@@ -104,6 +87,22 @@ class PrefixCache:
         Raises:
             InputError: they are more than the limit.
         """
+        self._fill_whole()
+        return self._kept[self._slots].reshape(len(self.data), self.data.views, -1)
+
+    def part(self, indices: npt.NDArray[np.int64]) -> PrefixCache:
+        """Some of the samples, in that order, with their prefixes; they share the memory.
+
+        Raises:
+            InputError: all prefixes together are more than the limit.
+        """
+        self._fill_whole()
+        some = copy(self)
+        some.data = self.data.take(indices)
+        some._slots = self._slots.reshape(len(self.data), -1)[indices].reshape(-1)
+        return some
+
+    def _fill_whole(self) -> None:
         if len(self._kept) < len(self._slots):
             raise InputError(
                 "the prefixes do not fit into the cache",
@@ -112,7 +111,6 @@ class PrefixCache:
                 hint="take fewer samples or views",
             )
         self.fill()
-        return self._kept[self._slots].reshape(len(self.data), self.data.views, -1)
 
     def _make(self, index: int, view: int, engine: Engine) -> bytes:
         return self._engine.prefix(self._encode(self.data.sample(index, view)), engine)

@@ -224,6 +224,21 @@ def test_where_nothing_fits_only_the_classifier_trains() -> None:
     assert chosen.plan == Plan()
 
 
+@pytest.mark.parametrize("layers", [0, 1])
+def test_networks_of_hardly_any_layers_can_be_chosen_from(layers: int) -> None:
+    b = NetworkBuilder((4, 4, 2), 3, "short")
+    x = b.linear("hidden", "x", 5) if layers else "x"
+    graph = b.head(x, 3)
+    data = Dataset(
+        np.random.default_rng(0).normal(0, 1, (12, 4, 4, 2)).astype(np.float32),
+        np.arange(12) % 3,
+        graph.classes,
+    )
+    everything = resolve_scheme(graph, "full")
+    assert automatic_plan(graph, data, 1 << 20).plan == everything
+    assert len(everything.biases) == layers
+
+
 def test_candidates_count_fractions_and_saved_channels() -> None:
     graph = residual_network(8)
     scores = _uneven(graph)

@@ -129,6 +129,8 @@ def grow(graph: Graph, scores: Scores, pool: int, base: Plan, depth: int | None 
 
 def _tried(search: _Search, depths: range, progress: Callable[[int, int], None]) -> Chosen:
     """The best of some depths all over the range and around the best of those."""
+    if not depths:
+        return Chosen(search.base, 0.0, 0)
     count = len(depths)
     some = [depths[0] + max(1, round(count * (i + 1) / _DEPTHS)) - 1 for i in range(_DEPTHS)]
     tried: dict[int, Chosen] = {0: Chosen(search.base, 0.0, 0)}

@@ -214,3 +214,24 @@ def test_what_was_tried_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "chance" in capsys.readouterr().out
     draw_auto(Automatic(Plan(), "gradients, 8 bits"))
     assert not capsys.readouterr().out
+
+
+def test_threads_share_the_prefixes_of_all_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = residual_network(8, CLASSES)
+    data = _data(graph)
+    trials, arms = Trials(graph, data, [Plan()]), [Arm(0, BEST_RATE)]
+    shares = Trials(graph, data, [Plan()]).run(arms, 0)
+
+    def copied(*_: object) -> None:
+        raise AssertionError("samples are copied")
+
+    monkeypatch.setattr(Dataset, "take", copied)
+    assert trials.run(arms, 0) == shares
+
+
+def test_where_few_samples_fit_into_memory_gradients_alone_decide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = residual_network(8, CLASSES)
+    monkeypatch.setattr("mcutrain.search.trials.CACHE_BYTES", 1000)
+    assert not automatic_plan(graph, _data(graph), _pool(graph, "last:2")).tried

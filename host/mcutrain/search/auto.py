@@ -20,7 +20,7 @@ from mcutrain.search.trials import FOLDS, Arm, Trials
 SAMPLES = 200  # for gradients
 LEAST_SAMPLES = 100  # for trials: fewer do not tell plans apart
 
-# What is being done, how much of it, and of how much (0: not known).
+# What is being done, how much of it, and of how much.
 Progress = Callable[[str, int, int], None]
 
 
@@ -80,13 +80,16 @@ def automatic_plan(
             hint="--classes N gives it a fresh classifier",
         )
     samples = samples_over(graph, data)
-    progress("gradients", 0, 0)
+    progress("gradients", 0, 1)
     scores = score(graph, samples)
     entries = shortlist(graph, scores, pool, all_bits, lambda d, n: progress("choosing", d, n))
+    by_gradients = Automatic(entries[0].plan, entries[0].name)
     if len(entries) == 1 or len(data) < LEAST_SAMPLES:
-        return Automatic(entries[0].plan, entries[0].name)
-    progress("trials", 0, 0)
+        return by_gradients
+    progress("trials", 0, 1)
     trials = Trials(graph, data, [e.plan for e in entries], Kept(kept))
+    if len(trials) < LEAST_SAMPLES:
+        return by_gradients
     return _decide(entries, trials, progress)
 
 

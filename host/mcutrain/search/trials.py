@@ -71,6 +71,10 @@ class Trials:
         self._prefixes: dict[tuple[str, ...], PrefixCache] = {}
         self._stopped = threading.Event()
 
+    def __len__(self) -> int:
+        """How many samples it uses: so many that the frozen layers' results fit into memory."""
+        return len(self._data)
+
     def run(
         self,
         arms: Sequence[Arm],

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from mcutrain.engine.cached import CachedEngine
-from mcutrain.trainer.prefix import PrefixCache
+from mcutrain.trainer.prefix import PrefixCache, PrefixPart
 from mcutrain.trainer.schedule import Schedule, visits
 from mcutrain.trainer.steps import Evaluation
 
 Log = Callable[[dict[str, Any]], None]
+Prefixes = PrefixCache | PrefixPart
 
 
 class HostRun:
@@ -27,7 +28,7 @@ class HostRun:
     """
 
     def __init__(
-        self, engine: CachedEngine, training: PrefixCache, test: PrefixCache | None = None
+        self, engine: CachedEngine, training: Prefixes, test: Prefixes | None = None
     ) -> None:
         self.engine = engine
         self._training, self._test = training, test
@@ -43,28 +44,28 @@ class HostRun:
         Raises:
             DivergedError: a logit or an error is not finite.
         """
-        data = self._training.data
+        samples = self._training
         self.engine.reset(seed)
-        order = islice(visits(len(data), seed, data.views), schedule.steps)
+        order = islice(visits(len(samples), seed, samples.views), schedule.steps)
         for step, (index, view) in enumerate(order):
-            rate, label = schedule.at(step), int(data.y[index])
-            prefix = self._training(index, view)
+            rate, label = schedule.at(step), int(samples.labels[index])
+            prefix = samples(index, view)
             result = self.engine.train(prefix, label, rate, rate * schedule.head_factor)
             if log is not None:
                 where = {"number": step, "sample": index, "view": view, "label": label}
                 log({**where, "rate": rate, **asdict(result)})
 
-    def evaluate(self, samples: PrefixCache | None = None) -> Evaluation:
+    def evaluate(self, samples: Prefixes | None = None) -> Evaluation:
         """How often the present state is right, on the test samples or on others."""
         samples = samples or self._test
         assert samples is not None, "a run without test samples needs some to evaluate with"
-        labels = samples.data.y
+        labels = samples.labels
         classes = int(self.engine.image.header["classes"])
         confusion = np.zeros((classes, classes), np.int64)
         for index, label in enumerate(labels.tolist()):
             confusion[label, int(self.engine.forward(samples(index)).argmax())] += 1
         return Evaluation(int(np.trace(confusion)), len(labels), confusion)
 
-    def accuracy(self, samples: PrefixCache | None = None) -> float:
+    def accuracy(self, samples: Prefixes | None = None) -> float:
         """Share of right predictions, as `evaluate`."""
         return self.evaluate(samples).accuracy

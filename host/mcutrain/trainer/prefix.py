@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from copy import copy
 
 import numpy as np
 import numpy.typing as npt
 
 from mcutrain.data import Dataset
+from mcutrain.data.dataset import Labels
 from mcutrain.engine.cached import CachedEngine
 from mcutrain.engine.engine import Engine
 from mcutrain.errors import InputError
@@ -50,6 +50,16 @@ class PrefixCache:
 
     def __len__(self) -> int:
         return len(self.data)
+
+    @property
+    def labels(self) -> Labels:
+        """One a sample."""
+        return self.data.y
+
+    @property
+    def views(self) -> int:
+        """Of each sample."""
+        return self.data.views
 
     @property
     def nbytes(self) -> int:
@@ -90,17 +100,14 @@ class PrefixCache:
         self._fill_whole()
         return self._kept[self._slots].reshape(len(self.data), self.data.views, -1)
 
-    def part(self, indices: npt.NDArray[np.int64]) -> PrefixCache:
-        """Some of the samples, in that order, with their prefixes; they share the memory.
+    def part(self, chosen: npt.NDArray[np.int64]) -> PrefixPart:
+        """The samples at `chosen`, in that order; nothing is copied.
 
         Raises:
             InputError: all prefixes together are more than the limit.
         """
         self._fill_whole()
-        some = copy(self)
-        some.data = self.data.take(indices)
-        some._slots = self._slots.reshape(len(self.data), -1)[indices].reshape(-1)
-        return some
+        return PrefixPart(self, chosen)
 
     def _fill_whole(self) -> None:
         if len(self._kept) < len(self._slots):
@@ -122,3 +129,24 @@ class PrefixCache:
             self._kept[self._used] = np.frombuffer(made, np.int8)
             self._slots[index * self.data.views + view] = self._used
             self._used += 1
+
+
+class PrefixPart:
+    """Some samples of a cache; threads may share it.
+
+    Args:
+        cache: prefixes of all samples, filled.
+        chosen: numbers of samples.
+    """
+
+    def __init__(self, cache: PrefixCache, chosen: npt.NDArray[np.int64]) -> None:
+        self._cache, self._chosen = cache, chosen
+        self.labels = cache.labels[chosen]
+        self.views = cache.views
+
+    def __len__(self) -> int:
+        return len(self._chosen)
+
+    def __call__(self, index: int, view: int = 0) -> bytes:
+        """The prefix bytes of a view of the part's sample `index`."""
+        return self._cache(int(self._chosen[index]), view)

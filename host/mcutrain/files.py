@@ -54,7 +54,11 @@ def check_writable(path: Path) -> Path:
         InputError: the folder is missing or not writable, or the path names a folder.
     """
     target = Path(os.path.realpath(path))
-    if target.is_dir():
+    try:
+        is_folder = target.is_dir()
+    except OSError as error:  # the name is too long
+        raise cannot_write(path, error) from error
+    if is_folder:
         raise InputError("cannot write", where=str(path), why="it is a folder", hint=_WRITE_HINT)
     if not target.parent.is_dir():
         why = f"there is no folder {target.parent}"

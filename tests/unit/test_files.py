@@ -87,7 +87,7 @@ def test_what_is_no_file_is_written_into_and_never_replaced(tmp_path: Path) -> N
     assert pipe.is_fifo()
 
 
-@pytest.mark.parametrize("place", ["absent/file", "file/inside", "folder", "."])
+@pytest.mark.parametrize("place", ["absent/file", "file/inside", "folder", ".", "n" * 256])
 def test_a_place_that_cannot_be_written_is_found_before_the_work(
     tmp_path: Path, place: str
 ) -> None:

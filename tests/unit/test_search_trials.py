@@ -11,7 +11,7 @@ import pytest
 from tests.networks import residual_network
 
 from mcutrain.cli.main import main
-from mcutrain.cli.plan_auto import draw_auto
+from mcutrain.cli.plan_auto import Written, draw_auto
 from mcutrain.compile import compile_program
 from mcutrain.data import Dataset
 from mcutrain.ir.graph import Graph
@@ -204,16 +204,74 @@ def test_plan_says_what_was_tried(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 def test_what_was_tried_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     tried = (Tried("99kb, 4 bits", 0.002, 0.8125, 12), Tried("gradients, 8 bits", 0.004, 0.75, 3))
-    draw_auto(Automatic(Plan(), "99kb, 4 bits", tried))
+    draw_auto(_written(tried))
     shown = capsys.readouterr().out
     for word in ("99kb, 4 bits", "81.2%", "12", "gradients, 8 bits", "75.0%", "--rate 0.0020"):
         assert word in shown
     assert "chance" not in shown
     ahead = (*tried, Tried("last:3, 8 bits", 0.002, 0.82, 12))
-    draw_auto(Automatic(Plan(), "99kb, 4 bits", ahead))
+    draw_auto(_written(ahead))
     assert "chance" in capsys.readouterr().out
-    draw_auto(Automatic(Plan(), "gradients, 8 bits"))
+    draw_auto(_written(()))
     assert not capsys.readouterr().out
+
+
+def test_where_samples_are_too_few_for_trials_it_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    draw_auto(_written((), samples=LEAST_SAMPLES - 1))
+    assert "99 samples are too few" in capsys.readouterr().out
+
+
+def test_where_no_plan_learns_no_rate_is_said_to_suit(capsys: pytest.CaptureFixture[str]) -> None:
+    draw_auto(_written((Tried("99kb, 4 bits", 0.002, 0.25, 12),), most_frequent=0.25))
+    shown = capsys.readouterr().out
+    assert "25.0% of the time" in shown
+    assert "--rate" not in shown
+
+
+def _written(tried: tuple[Tried, ...], samples: int = 200, most_frequent: float = 0.2) -> Written:
+    return Written(Automatic(Plan(), "99kb, 4 bits", tried), samples, most_frequent, 0.0)
+
+
+def test_what_cannot_work_is_refused_before_anything_is_tried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = residual_network(8, CLASSES)
+    net, samples = tmp_path / "small.net.npz", tmp_path / "data.npz"
+    save(graph, net)
+    data = _data(graph)
+    np.savez(samples, x=data.x, y=data.y)
+    (tmp_path / "busy.json.trials").mkdir()
+    scheme = tmp_path / ("a" * 250)  # the name of the file beside it would be too long
+
+    def refused(ram: str, output: Path, code: int) -> str:
+        with pytest.raises(SystemExit) as caught:
+            main(["plan", str(net), "--ram", ram, "--auto", f"npz:{samples}", "-o", str(output)])
+        assert caught.value.code == code
+        return capsys.readouterr().err
+
+    assert "busy.json.trials" in refused("11K", tmp_path / "busy.json", 3)
+    assert "too long" in refused("11K", scheme, 3)
+    assert "is the smallest that fits" in refused("8K", tmp_path / "auto.json", 4)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["busy.json.trials", "data.npz", "small.net.npz"]
+
+
+def test_a_scheme_can_go_into_what_is_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = residual_network(8, CLASSES)
+    net, samples = tmp_path / "small.net.npz", tmp_path / "data.npz"
+    save(graph, net)
+    data = _data(graph, 20)
+    np.savez(samples, x=data.x, y=data.y)
+    words = ["plan", str(net), "--ram", "11K", "--auto", f"npz:{samples}", "-o", "/dev/null"]
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "--json"])
+    assert not caught.value.code
+    found = json.loads(capsys.readouterr().out)["auto"]
+    assert (found["samples"], found["tried"]) == (20, [])
 
 
 def test_threads_share_the_prefixes_of_all_samples(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from mcutrain.cli.common import (
 )
 from mcutrain.cli.fits import check_fit
 from mcutrain.cli.plan_auto import Written, auto_to_dict, draw_auto, write_scheme
-from mcutrain.cli.plan_choices import list_choices
+from mcutrain.cli.plan_choices import check_any_fits, list_choices
 from mcutrain.cli.plan_ladder import show_ladder
 from mcutrain.cli.plan_published import draw_published, published
 from mcutrain.compile import compile_program
@@ -105,6 +105,7 @@ def run(
     computed: Written | None = None
     _check_options(scheme, ram, waterfall, auto, output)
     if auto is not None and output is not None:
+        check_any_fits(graph, target, target.ram.size if there is None else there)
         room = room_on(target, there)
         computed = write_scheme(graph, auto, room, fraction_bits, output, quiet=as_json)
         scheme = str(output)
@@ -115,7 +116,7 @@ def run(
     elif there is not None and scheme is None:
         list_choices(graph, target, there, fraction_bits, as_json)
     else:
-        plan = resolve_scheme(graph, wanted, fraction_bits)
+        plan = computed.found.plan if computed else resolve_scheme(graph, wanted, fraction_bits)
         sram = Sram(
             target, target.ram.size if there is None else there, size_of(fast_ram, "--fast-ram")
         )
@@ -197,7 +198,7 @@ def _show_scheme(
 
     def draw() -> None:
         if computed is not None:
-            draw_auto(computed.found)
+            draw_auto(computed)
         _draw(compiled, cost, fits, sram.board, banks)
         if found is not None:
             draw_published(found, cost.pool)

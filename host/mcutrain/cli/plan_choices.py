@@ -45,6 +45,18 @@ def list_choices(
     show(as_json, data, lambda: _draw(graph, board, ram, rows))
 
 
+def check_any_fits(graph: Graph, board: Board, ram: int) -> None:
+    """Refuse `ram` bytes of SRAM in which not even the classifier can train.
+
+    Raises:
+        FitError: the message says what binds, and the smallest number that would do.
+    """
+    smallest = choice_of(graph, "head", 0, room_on(board, ram))
+    found = replace(fit(board, smallest.cost.pool, smallest.cost.image), ram=ram)
+    if found.problems():
+        raise _nothing_fits(graph, smallest, found)
+
+
 def _nothing_fits(graph: Graph, smallest: Choice, found: Fit) -> FitError:
     return FitError(
         f"no scheme of '{graph.name}' fits into {found.ram:,} bytes of SRAM",

@@ -28,6 +28,7 @@ from mcutrain.accuracy.grid import (
     searches,
     wanted,
 )
+from mcutrain.accuracy.plans import compute_plan, path_of
 from mcutrain.accuracy.store import Store
 from mcutrain.accuracy.table import (
     at_equal_rates,
@@ -175,6 +176,27 @@ def test_computed_plans_are_compared_with_the_scheme_whose_bytes_they_have() -> 
     assert (found.mean, found.error, found.pairs) == (pytest.approx(0.75), pytest.approx(0.25), 2)
     assert "| flowers5 | 49kb | 89.0 ± 1.4 | 89.8 ± 1.1 | +0.75 ± 0.25 |" in markdown(results)
     assert auto_difference([replace(ROW, scheme="auto:99kb")], results) is None
+
+
+def test_a_damaged_plan_is_found_before_anything_runs(refdata: Path, tmp_path: Path) -> None:
+    row = Row("flowers5", "auto:49kb", INT8)
+
+    def compute() -> None:
+        compute_plan(row, refdata, tmp_path, lambda _what, _done, _all: None)
+
+    path = path_of(row, tmp_path)
+    path.mkdir(parents=True)
+    with pytest.raises(InputError, match="cannot write"):
+        compute()
+    path.rmdir()
+    for content in ("{", "[]", '{"weights": {"absent": "all"}}'):
+        path.write_text(content)
+        with pytest.raises(InputError, match="computed before is damaged") as caught:
+            compute()
+        assert caught.value.where == str(path)
+    path.write_text('{"bias_last": 3}')
+    compute()
+    assert path.read_text() == '{"bias_last": 3}'
 
 
 def test_differences_are_paired_by_seed() -> None:

@@ -14,6 +14,7 @@ from tests.float_networks import (
     run,
     samples,
 )
+from tests.networks import NetworkBuilder
 
 from mcutrain.errors import InputError, UnsupportedError, UsageError
 from mcutrain.ir.graph import Array, Graph, Node, QParams, Tensor
@@ -29,6 +30,14 @@ def test_each_layer_of_the_program_computes_what_the_floats_say(method: str) -> 
     xs = samples(graph)
     quantised = quantize(graph, xs, method=method)
     assert_each_node_rounds_once(quantised, run(quantised, xs))
+
+
+def test_one_array_cannot_feed_several_inputs() -> None:
+    builder = NetworkBuilder((4, 4, 2), 3, "two")
+    x = builder.add("sum", "x", builder.input("y", (4, 4, 2)))
+    with pytest.raises(InputError, match="several inputs") as caught:
+        quantize_input(builder.head(x, 3), np.zeros((5, 4, 4, 2), np.float32))
+    assert caught.value.why == "its inputs are x, y"
 
 
 def _rounding_noise(graph: Graph, xs: dict[str, Array]) -> Array:

@@ -22,6 +22,14 @@ def named(graph: Graph, samples: Samples) -> dict[str, Array]:
     Raises:
         InputError: an input is missing, surplus, empty, of another shape or not finite; names it.
     """
+    if isinstance(samples, np.ndarray) and len(graph.inputs) > 1:
+        raise InputError(
+            "data with one array a sample cannot feed a network with several inputs",
+            where=graph.name,
+            why="its inputs are " + ", ".join(graph.inputs),
+            hint="the data sources of the command line hold one array a sample; in Python, give "
+            "one for each input",
+        )
     by_name = {graph.inputs[0]: samples} if isinstance(samples, np.ndarray) else dict(samples)
     if set(by_name) != set(graph.inputs):
         raise InputError(

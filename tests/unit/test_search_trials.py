@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from mcutrain.cli.main import main
 from mcutrain.cli.plan_auto import Written, draw_auto
 from mcutrain.compile import compile_program
 from mcutrain.data import Dataset
+from mcutrain.errors import InputError
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.serialize import save
 from mcutrain.plan import Plan
@@ -272,6 +274,17 @@ def test_a_scheme_can_go_into_what_is_no_file(
     assert not caught.value.code
     found = json.loads(capsys.readouterr().out)["auto"]
     assert (found["samples"], found["tried"]) == (20, [])
+
+
+def test_classes_need_no_names() -> None:
+    """Those of TFLite files have none."""
+    graph = replace(residual_network(8, CLASSES), classes=())
+    data, pool = _data(residual_network(8, CLASSES)), _pool(graph, "last:2")
+    assert len(automatic_plan(graph, data, pool, [8]).tried) == 2
+    more = replace(data, classes=tuple("abcde"))
+    with pytest.raises(InputError, match="more classes") as caught:
+        automatic_plan(graph, more, pool)
+    assert caught.value.why == "5 classes, the network has 4"
 
 
 def test_threads_share_the_prefixes_of_all_samples(monkeypatch: pytest.MonkeyPatch) -> None:

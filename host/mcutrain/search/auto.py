@@ -72,11 +72,12 @@ def automatic_plan(
     Raises:
         InputError: the data do not fit the network, or there are none.
     """
-    if len(data.y) and int(data.y.max()) >= len(graph.classes):
+    classes = graph.tensors[graph.output].size  # they need not have names
+    if len(data.classes) > classes:
         raise InputError(
             "the data have more classes than the network",
             where=data.name,
-            why=f"the network has {len(graph.classes)}",
+            why=f"{len(data.classes)} classes, the network has {classes}",
             hint="--classes N gives it a fresh classifier",
         )
     samples = samples_over(graph, data)

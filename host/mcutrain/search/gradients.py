@@ -176,7 +176,7 @@ def _with_fitted_head(graph: Graph, samples: Sequence[Sample]) -> Graph:
         row[:-1] = (engine.tensor(value.name).reshape(-1) - float(value.zero_point)) * value.scale
         row[-1] = 1.0
     labels = np.array([label for _, label in samples])
-    weight = _softmax_regression(features, labels, len(graph.classes))
+    weight = _softmax_regression(features, labels, graph.tensors[graph.output].size)
     node = graph.head
     params = {
         "weight": weight[:, :-1].reshape(node.params["weight"].shape).astype(np.float32),

@@ -98,8 +98,8 @@ def draw_auto(written: Written) -> None:
     if not found.tried:
         if written.samples < LEAST_SAMPLES:
             OUT.print(
-                f"{written.samples} samples are too few to try plans ({LEAST_SAMPLES} are needed): "
-                "gradients alone chose this one.\n",
+                f"{written.samples} samples are too few to try plans ({LEAST_SAMPLES} are needed). "
+                f"Written without trials: {found.name}.\n",
                 soft_wrap=True,
             )
         return

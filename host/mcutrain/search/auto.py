@@ -59,7 +59,8 @@ def automatic_plan(
 ) -> Automatic:
     """What trains best within `pool` bytes of state and arena; the same for the same data.
 
-    Gradients of some samples make a short list, short trainings decide.
+    Gradients of some samples make a short list, short trainings decide. Where there are too few
+    samples for those, it is the first one of the list.
 
     Args:
         graph: a quantised network; its classifier may be fresh.
@@ -84,13 +85,13 @@ def automatic_plan(
     progress("gradients", 0, 1)
     scores = score(graph, samples)
     entries = shortlist(graph, scores, pool, all_bits, lambda d, n: progress("choosing", d, n))
-    by_gradients = Automatic(entries[0].plan, entries[0].name)
+    untried = Automatic(entries[0].plan, entries[0].name)
     if len(entries) == 1 or len(data) < LEAST_SAMPLES:
-        return by_gradients
+        return untried
     progress("trials", 0, 1)
     trials = Trials(graph, data, [e.plan for e in entries], Kept(kept))
     if len(trials) < LEAST_SAMPLES:
-        return by_gradients
+        return untried
     return _decide(entries, trials, progress)
 
 

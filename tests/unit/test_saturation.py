@@ -130,7 +130,7 @@ def test_quantize_tells_of_samples_beyond_those_it_calibrates_with(
     )
     with np.load(work / "floats.npz") as file:
         x, y = file["x"], file["y"]
-    x[:5] /= 255
+    x[[0, 5, 10, 14, 19]] /= 255  # the five that --count 5 takes, from all over the data
     np.savez(tmp_path / "d.npz", x=x, y=y)
     words = ("quantize", f"{tmp_path}/mine.py:net", "--data", f"npz:{tmp_path}/d.npz")
     _, err = cli(*words, "-o", tmp_path / "all.net.npz")

@@ -99,7 +99,8 @@ def run(
     if calibrate is not None:
         data = mcutrain.data.open(calibrate).labelled_as(graph.classes)
         outside["calibrate"] = outside_input(data, input_q, as_json)
-        compiled = calibrated(compiled, samples_of(graph, data, CALIBRATION_SAMPLES), seed)
+        some = data.spread(CALIBRATION_SAMPLES)
+        compiled = calibrated(compiled, samples_of(graph, some, len(some)), seed)
     image = pack(compiled)
     verify(image, str(output))
     if target is not None:

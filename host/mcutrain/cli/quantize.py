@@ -55,9 +55,9 @@ def run(
         module = load_model(model)
         shape = input_shape(module, *samples.shape)
         plain = from_torch(module, shape, name=title, classes=samples.classes)
-    graph = quantize(plain, samples.take(slice(count)).array(), method=method)
+    graph = quantize(plain, samples.spread(count).array(), method=method)
     save(graph, output)
-    rows, agreement = compare(plain, graph, samples.take(slice(_COMPARED)))
+    rows, agreement = compare(plain, graph, samples.spread(_COMPARED))
     summary = {
         "network": str(output),
         "name": graph.name,

@@ -69,6 +69,21 @@ def test_the_smallest_ram_is_named_and_fits(net: Path, capsys: pytest.CaptureFix
     assert _run(capsys, "plan", net, *head, "--ram", smallest - 1)[0] == 4
 
 
+def test_a_classifier_of_many_classes_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It lies in flash, too, so that more SRAM would not do; one of fewer classes does."""
+    net = tmp_path / "wide.net.npz"
+    save(residual_network(12, 20_000), net)
+    for ram, lacking in (("64K", "SRAM"), ("8M", "flash for the image")):
+        code, error = _run(capsys, "plan", net, "--ram", ram)
+        assert code == 4
+        assert error["why"].startswith(lacking)
+        assert error["hint"].startswith("--classes N")
+        assert "of 20,000 the classifier takes" in error["hint"]
+    assert _run(capsys, "plan", net, "--classes", 9, "--ram", "64K")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"), [("98304", 98304), ("96K", 98304), ("96k", 98304), ("1M", 1 << 20)]
 )

@@ -64,10 +64,18 @@ def _nothing_fits(graph: Graph, smallest: Choice, found: Fit) -> FitError:
         why="; ".join(found.problems())
         + f" (state {sum(smallest.cost.state.values()):,}, arena {smallest.cost.arena:,}, "
         f"firmware {found.static:,}, stack {found.stack:,})",
-        hint=f"--ram {found.sram} is the smallest that fits"
-        if found.sram > found.ram
-        else "a board with more flash",
+        hint=_what_would_fit(graph, smallest, found),
     )
+
+
+def _what_would_fit(graph: Graph, smallest: Choice, found: Fit) -> str:
+    head = smallest.cost.state["classifier"]
+    if 2 * head > found.pool:
+        classes = graph.tensors[graph.output].size
+        return f"--classes N, for your own classes: of {classes:,} the classifier takes {head:,}"
+    if replace(found, ram=found.sram).problems():
+        return "a board with more flash"
+    return f"--ram {found.sram} is the smallest that fits"
 
 
 def _row_to_dict(choice: Choice, found: Fit) -> dict[str, Any]:

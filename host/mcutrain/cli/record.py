@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -110,7 +111,7 @@ def _store(
     source: str,
     left_out: LeftOut,
 ) -> dict[str, Any]:
-    stored, unlabelled = recording.readings, 0
+    stored, unlabelled = recording.labels(), 0
     if output.suffix == ".csv":
         write_atomic(output, recording.csv())
     else:
@@ -122,7 +123,8 @@ def _store(
         write_atomic(output, data)
     return {
         "readings": recording.readings,
-        "stored": stored,
+        "stored": sum(stored.values()),
+        "stored_labels": stored,
         "channels": recording.channels,
         "labels": recording.labels(),
         "input": left_out.to_dict() | {"unlabelled_windows": unlabelled},
@@ -187,8 +189,8 @@ class _Recording:
             lines += [",".join(f"{v:.9g}" for v in row) + tail for row in block.values]
         return "\n".join(lines) + "\n"
 
-    def npz(self, cutter: Windows | None, source: str) -> tuple[bytes, int, int]:
-        """The bytes of the file, how many samples it has, and windows left out without a label."""
+    def npz(self, cutter: Windows | None, source: str) -> tuple[bytes, dict[str, int], int]:
+        """The bytes of the file, its samples of each label, and windows left out without one."""
         x: Any
         unlabelled = 0
         if cutter is None:
@@ -200,12 +202,7 @@ class _Recording:
             cut = [w for w in windows if w.label is not None]
             unlabelled = len(windows) - len(cut)
             if not cut:
-                raise InputError(
-                    "there is no window with a label",
-                    where=source,
-                    why=f"{self.readings} readings, windows of {cutter.length}",
-                    hint="--label NAME, --keys or --label-from label them; record for longer",
-                )
+                raise _no_window(cutter, unlabelled, source)
             x = np.stack([w.values[:, None, :] for w in cut])
             labels = [w.label for w in cut]
         classes = sorted({name for name in labels if name is not None})
@@ -215,11 +212,31 @@ class _Recording:
             arrays["classes"] = np.array(classes)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **arrays)
-        return buffer.getvalue(), len(x), unlabelled
+        counts = dict.fromkeys(self.labels(), 0) | Counter(name or "" for name in labels)
+        return buffer.getvalue(), counts, unlabelled
+
+
+def _no_window(cutter: Windows, unlabelled: int, source: str) -> InputError:
+    if unlabelled:
+        hint = "--label NAME, --keys or --label-from label them"
+    elif cutter.mixed:
+        hint = "a shorter --length, or --hop 1, finds more of one label"
+    else:
+        hint = "record for longer, or take a shorter --length"
+    return InputError(
+        "there is no window with a label",
+        where=source,
+        why=f"at most {cutter.longest} readings in a row, windows of {cutter.length}: "
+        f"{unlabelled} without label, {cutter.mixed} in which it changes",
+        hint=hint,
+    )
 
 
 def _draw(result: dict[str, Any], as_windows: bool) -> None:
-    windows = f", {result['stored']:,} windows" if as_windows else ""
+    windows = ""
+    if as_windows:
+        each = ", ".join(f"{n:,} {name}" for name, n in result["stored_labels"].items() if name)
+        windows = f", {result['stored']:,} windows ({each})"
     labels = ", ".join(f"{n:,} {name or 'without label'}" for name, n in result["labels"].items())
     OUT.print(
         f"{result['output']}: {result['readings']:,} readings of {result['channels']} channels "

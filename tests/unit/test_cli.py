@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -83,6 +84,11 @@ def test_help_has_an_example_and_the_exit_codes(cli: RunCli, command: str) -> No
     assert "--json" in out
     for number in EXIT_CODES:
         assert re.search(rf"^\s*{number}: ", out, re.MULTILINE), number
+    # Lines break at the width of the terminal, not where the source breaks them.
+    text = out[: out.index("Example:")].splitlines()
+    for line, following in itertools.pairwise(text[3:]):
+        if line.strip() and following.strip():
+            assert len(f"{line.rstrip()} {following.split()[0]}") >= len(text[0]), line
     codes = out[out.index("Exit codes:") :].strip().splitlines()
     assert all(line.strip() for line in codes)
     assert len(codes) > len(EXIT_CODES)

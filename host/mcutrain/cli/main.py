@@ -8,6 +8,7 @@ import json
 import shlex
 import sys
 import traceback
+from inspect import cleandoc
 
 import typer
 from rich.markup import escape
@@ -50,6 +51,12 @@ from mcutrain.files import reason
 _CODES = "\n".join(["Exit codes:", *(f"{code}: {text}" for code, text in EXIT_CODES.items())])
 _CTRL_C = 130  # what typer makes of KeyboardInterrupt
 
+
+def _paragraphs(docstring: str) -> str:
+    """One line a paragraph: typer keeps the source's line breaks from the second one on."""
+    return "\n\n".join(part.replace("\n", " ") for part in cleandoc(docstring).split("\n\n"))
+
+
 app = typer.Typer(
     name="mcutrain",
     help="Train int8 neural networks on microcontrollers, bit for bit as on the host.",
@@ -80,7 +87,7 @@ for _name, _run in (
     ("demo", demo.run),
     ("accuracy", accuracy.run),
 ):
-    app.command(_name, epilog=_CODES)(_run)
+    app.command(_name, help=_paragraphs(_run.__doc__ or ""), epilog=_CODES)(_run)
 _COMMANDS = [command.name for command in app.registered_commands]
 
 

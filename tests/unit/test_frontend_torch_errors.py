@@ -147,6 +147,7 @@ def test_a_shape_that_the_module_cannot_take() -> None:
     with pytest.raises(UnsupportedError, match="cannot trace") as error:
         from_torch(nn.Linear(4, 2), (5,))
     assert "[2, 5]" in str(error.value)
+    assert "?shape=HxWxC" in error.value.hint
 
 
 @pytest.mark.parametrize("shape", [(), (0, 3, 3), (1, 2, 3, 4), [(3, 3, 3), (1, 2, 3, 4)]])

@@ -156,7 +156,8 @@ def _export(module: nn.Module, shapes: Sequence[tuple[int, ...]]) -> ExportedPro
                 where=type(module).__name__,
                 why=f"{type(error).__name__}: {str(error).strip().splitlines()[0]}",
                 hint=f"check that it runs on inputs of shape {[list(e.shape) for e in example]} "
-                "and branches on no tensor's values",
+                "and branches on no tensor's values; ?size=HxW, ?gray=1 or ?shape=HxWxC behind the "
+                "data's name make samples of another shape",
             ) from error
 
 

@@ -49,7 +49,8 @@ def named(graph: Graph, samples: Samples) -> dict[str, Array]:
                 where=name,
                 why=f"they are {x.shape}, expected (samples, {', '.join(map(str, shape))}): "
                 "channels come last",
-                hint="...?size=HxW or ...?shape=HxWxC changes it; docs/guide.md, 'Own data'",
+                hint="...?size=HxW, ...?gray=1 or ...?shape=HxWxC changes it; "
+                "docs/guide.md, 'Own data'",
             )
         if x.dtype.kind == "f" and not np.isfinite(x).all():
             raise InputError("samples must be finite numbers", where=name)

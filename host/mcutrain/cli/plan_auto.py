@@ -118,5 +118,7 @@ def draw_auto(written: Written) -> None:
         return
     first = found.tried[0]
     if any(one.trials == first.trials and one.accuracy > first.accuracy for one in found.tried):
-        OUT.print("What is ahead of the first one is so by less than chance can do (2 errors).")
+        OUT.print(
+            "What is ahead of the first one is so by less than chance can do (two standard errors)."
+        )
     OUT.print(f"The first one is written; --rate {first.rate:.4f} suits it.\n")

@@ -44,9 +44,9 @@ def warn(name: str, found: Outside, q: QParams, advice: str) -> None:
         return
     lowest, highest = _ends(q)
     ERR.print(
-        f"warning: {name}: {found.share:.0%} of the numbers in the samples (0 left out) lie "
-        f"outside of what the network's input takes, {lowest:.2g} to {highest:.2g}, and saturate. "
-        + advice,
+        f"warning: {name}: {found.share:.0%} of the numbers in the samples (zeros not counted) "
+        f"lie outside of what the network's input takes, {lowest:.2g} to {highest:.2g}, and "
+        "saturate. " + advice,
         highlight=False,
         markup=False,
         soft_wrap=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from tests.image_cases import case
 from typer.main import get_command
 
-from mcutrain.cli.main import app
+from mcutrain.cli.main import app, main
 from mcutrain.data import spec
 from mcutrain.errors import EXIT_CODES
 from mcutrain.image.pack import pack
@@ -48,6 +49,19 @@ def test_exit_codes_of_the_guide_are_those_of_the_program() -> None:
         expected, _, words = EXIT_CODES[int(code)].partition(": ")
         assert kind == expected
         assert meaning.startswith(words)
+
+
+def test_memory_table_of_the_guide_is_what_plan_says(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "docs/guide.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `?([^|`]+)`? \| (\d) \| ([\d,]+) \| ([\d,]+) \|", text, re.MULTILINE)
+    assert len(rows) == 7
+    for scheme, bits, state, arena in rows:
+        name = ROOT / "models/demo/scheme.json" if scheme == "the demo's own" else scheme
+        with pytest.raises(SystemExit):
+            main(["plan", "demo", "--scheme", str(name), "--fraction-bits", bits, "--json"])
+        found = json.loads(capsys.readouterr().out)
+        got = (found["state_bytes"]["total"], found["arena_bytes"])
+        assert tuple(f"{n:,}" for n in got) == (state, arena), (scheme, bits)
 
 
 def test_every_data_option_is_in_the_guide() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import signal
+
 import numpy as np
 import pytest
 from tests.image_cases import CASES, case, packed, samples
@@ -189,6 +192,31 @@ def test_a_failing_hook_is_raised_and_ends() -> None:
     with pytest.raises(KeyError, match="mine"), engine.hook(fail):
         engine.train(sample, label, 0.05, 0.02)
     engine.train(sample, label, 0.05, 0.02)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer that interrupts")
+def test_ctrl_c_is_not_lost_wherever_it_meets_a_hook(capfd: pytest.CaptureFixture[str]) -> None:
+    name = "residual-head-8"
+    engine = Engine(packed(name))
+    sample, label = samples(case(name), 1)[0]
+
+    def train_until(seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        for _ in range(1000):
+            engine.train(sample, label, 0.05, 0.02)
+
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    gc.collect()
+    gc.disable()  # Python itself drops what arises in a finalizer, such as those of older engines
+    try:
+        for round_ in range(100):
+            with pytest.raises(KeyboardInterrupt), engine.hook(lambda _index, _event: None):
+                train_until(0.001 + 0.00001 * round_)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        gc.enable()
+        signal.signal(signal.SIGALRM, before)
+    assert not capfd.readouterr().err  # where C's interface prints what it drops
 
 
 @pytest.mark.parametrize("name", ["branches-0", "residual-last:2-0"])

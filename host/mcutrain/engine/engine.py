@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -86,14 +86,15 @@ def _library() -> ModuleType:
 
     def call(context: Any, _engine: Any, instruction: int, event: int) -> None:
         engine: Engine = module.ffi.from_handle(context)
-        if engine._hook is None or engine._hook_failure is not None:
-            return
-        try:
+        if engine._hook is not None and engine._hook_failure is None:
             engine._hook(instruction, HookEvent(event))
-        except BaseException as failure:  # C cannot be unwound: kept, and raised after the run
-            engine._hook_failure = failure
 
-    module.ffi.def_extern(name="mcutrain_hook")(call)
+    def keep(_kind: object, failure: BaseException, trace: TracebackType) -> None:
+        """C cannot be unwound: raised after the run. Ctrl-C may come at any line of `call`."""
+        engine: Engine = module.ffi.from_handle(trace.tb_frame.f_locals["context"])
+        engine._hook_failure = failure
+
+    module.ffi.def_extern(name="mcutrain_hook", onerror=keep)(call)
     return module
 
 

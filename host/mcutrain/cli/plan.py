@@ -92,10 +92,9 @@ def run(
 
     With --ram and without --scheme: list the schemes that fit into so many bytes; with --auto DATA
     as well: choose layers and input channels by their gradients and by short trainings, and write a
-    scheme file. What does
-    not fit otherwise runs parts of the forward pass again instead of keeping what they made, and
-    says at what price. Total SRAM is the number that the linker map shows for a firmware built for
-    this image. Exit code 4 if it does not fit; the message has the numbers.
+    scheme file. What does not fit otherwise runs parts of the forward pass again instead of keeping
+    what they made, and says at what price. Total SRAM is the number that the linker map shows for a
+    firmware built for this image. Exit code 4 if it does not fit; the message has the numbers.
 
     Example: mcutrain plan demo --ram 32K --board qemu:netduinoplus2
     """

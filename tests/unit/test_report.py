@@ -138,8 +138,9 @@ def test_buffers_are_coloured_by_kind(name: str, kind: str) -> None:
 
 def test_plans_are_described_in_words() -> None:
     assert describe_plan({}) == "nothing"
-    plan = {"biases": ["a"], "weights": {"b": [0, 1]}, "head": True, "fraction_bits": 4}
-    expected = "biases of a; weights of b (2 channels), with 4 fraction bits; the classifier"
+    plan = {"biases": ["a"], "weights": {"b": [0, 1], "c": [5]}, "head": True, "fraction_bits": 4}
+    expected = "biases of a; weights of b (2 channels), c (1 channel), "
+    expected += "with 4 fraction bits; the classifier"
     assert describe_plan(plan) == expected
 
 

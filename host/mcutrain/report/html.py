@@ -257,7 +257,10 @@ def _bar(row: Mapping[str, int], most: int) -> Raw:
 
 def describe_plan(plan: Mapping[str, Any]) -> str:
     """What trains, in one line."""
-    weights = [f"{name} ({len(c)} channels)" for name, c in plan.get("weights", {}).items()]
+    weights = [
+        f"{name} ({len(c)} channel{'s' * (len(c) != 1)})"
+        for name, c in plan.get("weights", {}).items()
+    ]
     bits = plan.get("fraction_bits")
     parts = [
         f"biases of {', '.join(plan['biases'])}" if plan.get("biases") else "",

@@ -7,21 +7,16 @@ standing, walking. One half trains, the other tests.
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
-import termios
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.float_networks import FloatNet
+from tests.pty_sensor import sensor
 
 import mcutrain.data
 from mcutrain.cli.common import reference_data
@@ -104,30 +99,6 @@ def cli(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, di
         main([*map(str, arguments), "--json"])
     code = caught.value.code
     return code if isinstance(code, int) else 0, json.loads(capsys.readouterr().out)
-
-
-@contextmanager
-def sensor(lines: list[str]) -> Iterator[str]:
-    """A port on which a board prints lines; it starts in the middle of one."""
-    master, slave = os.openpty()
-    data = memoryview(("0.3,7\r\n" + "\r\n".join(lines) + "\r\n").encode())
-
-    def talk() -> None:
-        while termios.tcgetattr(slave)[3] & termios.ICANON:
-            time.sleep(0.01)  # not open yet: what comes before is lost
-        time.sleep(0.2)
-        sent = 0
-        while sent < len(data):
-            sent += os.write(master, data[sent : sent + 1024])
-
-    thread = threading.Thread(target=talk)
-    thread.start()
-    try:
-        yield os.ttyname(slave)
-    finally:
-        thread.join(10)
-        os.close(slave)
-        os.close(master)
 
 
 def stream(image: Path, *arguments: object) -> list[object]:
@@ -415,17 +386,3 @@ def test_short_recordings_in_a_good_stream_are_counted(
     with pytest.raises(SystemExit):
         main([str(w) for w in stream(image, *files, "--evaluate")])
     assert re.search(r"short recordings +2\b", capsys.readouterr().out)
-
-
-def test_windows_without_a_label_are_counted(
-    motions: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    readings = motions["x"][0].T[:40]
-    labels = ["a"] * 20 + [""] * 20
-    lines = ["c1,c2,c3,c4,c5,c6,label"]
-    lines += [",".join([*map(str, r), n]) for r, n in zip(readings, labels, strict=True)]
-    (tmp_path / "some.csv").write_text("\n".join(lines) + "\n")
-    words = ("record", tmp_path / "some.csv", "-o", tmp_path / "some.npz", "--length", 10)
-    code, result = cli(capsys, *words)
-    assert code == 0
-    assert result["stored"] == result["input"]["unlabelled_windows"] == 2

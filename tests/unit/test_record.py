@@ -72,3 +72,10 @@ def test_a_label_without_a_window_is_told(
     with pytest.raises(SystemExit):
         main(["record", str(source), "-o", str(tmp_path / "o.npz"), "--length", str(LENGTH)])
     assert "3 windows (2 x, 1 y, 0 z)" in capsys.readouterr().out
+
+
+def test_windows_without_a_label_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = record(capsys, readings(tmp_path / "r.csv", ["a"] * 20 + [""] * 20))
+    assert answer["stored"] == answer["input"]["unlabelled_windows"] == 2

@@ -99,8 +99,7 @@ def run(
     if calibrate is not None:
         data = mcutrain.data.open(calibrate).labelled_as(graph.classes)
         outside["calibrate"] = outside_input(data, input_q, as_json)
-        some = data.spread(CALIBRATION_SAMPLES)
-        compiled = calibrated(compiled, samples_of(graph, some, len(some)), seed)
+        compiled = _calibrated(compiled, graph, data, seed)
     image = pack(compiled)
     verify(image, str(output))
     if target is not None:
@@ -119,6 +118,13 @@ def run(
         "outside_input": outside,
     }
     show(as_json, summary, lambda: _draw(output, image, compiled, probe))
+
+
+def _calibrated(
+    compiled: CompiledProgram, graph: Graph, data: Dataset, seed: int
+) -> CompiledProgram:
+    some = data.spread(CALIBRATION_SAMPLES)
+    return calibrated(compiled, samples_of(graph, some, len(some)), seed)
 
 
 def samples_of(graph: Graph, data: Dataset, count: int) -> Iterator[tuple[bytes, int]]:

@@ -10,11 +10,10 @@ from tests.memory_table import network, plan_of
 import mcutrain.data
 from mcutrain.boards.table import get_board
 from mcutrain.cli.emulated import bench
-from mcutrain.cli.pack import samples_of
 from mcutrain.compile import compile_program
 from mcutrain.engine import Engine
 from mcutrain.image.pack import pack
-from mcutrain.trainer import Schedule, calibrated
+from mcutrain.trainer import Schedule, calibrated, samples_of
 
 STEPS, SAMPLES = 50, 10
 SCHEDULE = Schedule(rate=0.4 / 256, steps=STEPS)
@@ -26,7 +25,7 @@ def test_fifty_steps_on_photos(refdata: Path) -> None:
     graph = network(refdata / "mcunet-5fps.pkl", 128)
     photos = f"npz:{refdata / 'datasets' / 'flowers5_jpeg128.npz'}?split=train&range=-1,1"
     data = mcutrain.data.open(photos)
-    samples = list(samples_of(graph, data.take(slice(0, None, len(data) // SAMPLES)), SAMPLES))
+    samples = samples_of(graph, data.take(slice(0, None, len(data) // SAMPLES)))[:SAMPLES]
     assert len({label for _, label in samples}) > 1
     compiled = calibrated(compile_program(graph, plan_of(graph, "49kb", 8)), samples)
     host = Engine(pack(compiled))

@@ -40,6 +40,16 @@ def _data(graph: Graph, count: int = 120) -> Dataset:
     return Dataset(x.astype(np.float32), y, graph.classes)
 
 
+def _saved(folder: Path, count: int = 120) -> tuple[Path, Path]:
+    """The files of a network and of samples."""
+    graph = residual_network(8, CLASSES)
+    net, samples = folder / "small.net.npz", folder / "data.npz"
+    save(graph, net)
+    data = _data(graph, count)
+    np.savez(samples, x=data.x, y=data.y)
+    return net, samples
+
+
 def _pool(graph: Graph, scheme: str) -> int:
     return compile_program(graph, resolve_scheme(graph, scheme)).pool_bytes
 
@@ -186,11 +196,8 @@ def test_an_arm_that_diverges_is_last_not_fatal() -> None:
 
 
 def test_plan_says_what_was_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    graph = residual_network(8, CLASSES)
-    net, samples, scheme = (tmp_path / n for n in ("small.net.npz", "data.npz", "auto.json"))
-    save(graph, net)
-    data = _data(graph)
-    np.savez(samples, x=data.x, y=data.y)
+    net, samples = _saved(tmp_path)
+    scheme = tmp_path / "auto.json"
     words = ["plan", str(net), "--ram", "11K", "--auto", f"npz:{samples}", "-o", str(scheme)]
     with pytest.raises(SystemExit) as caught:
         main([*words, "--fraction-bits", "4", "--json"])
@@ -239,11 +246,7 @@ def _written(tried: tuple[Tried, ...], samples: int = 200, most_frequent: float 
 def test_what_cannot_work_is_refused_before_anything_is_tried(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    graph = residual_network(8, CLASSES)
-    net, samples = tmp_path / "small.net.npz", tmp_path / "data.npz"
-    save(graph, net)
-    data = _data(graph)
-    np.savez(samples, x=data.x, y=data.y)
+    net, samples = _saved(tmp_path)
     (tmp_path / "busy.json.trials").mkdir()
     scheme = tmp_path / ("a" * 250)  # the name of the file beside it would be too long
 
@@ -263,11 +266,7 @@ def test_what_cannot_work_is_refused_before_anything_is_tried(
 def test_a_scheme_can_go_into_what_is_no_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    graph = residual_network(8, CLASSES)
-    net, samples = tmp_path / "small.net.npz", tmp_path / "data.npz"
-    save(graph, net)
-    data = _data(graph, 20)
-    np.savez(samples, x=data.x, y=data.y)
+    net, samples = _saved(tmp_path, 20)
     words = ["plan", str(net), "--ram", "11K", "--auto", f"npz:{samples}", "-o", "/dev/null"]
     with pytest.raises(SystemExit) as caught:
         main([*words, "--json"])

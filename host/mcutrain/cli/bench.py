@@ -27,7 +27,7 @@ from mcutrain.cli.common import (
 )
 from mcutrain.cli.emulated import Bench, bench
 from mcutrain.cli.fits import check_fit
-from mcutrain.cli.pack import samples_of, synthetic_samples
+from mcutrain.cli.pack import synthetic_samples
 from mcutrain.compile import compile_program
 from mcutrain.errors import UsageError
 from mcutrain.image.pack import pack
@@ -40,7 +40,7 @@ from mcutrain.link.channel import RATES, START_BAUD
 from mcutrain.link.throughput import step_bytes, steps_per_second
 from mcutrain.link.wire import RunFlag
 from mcutrain.plan.scheme import resolve_scheme
-from mcutrain.trainer import calibrated
+from mcutrain.trainer import calibrated, samples_of
 
 # The first step is not measured: it starts from a classifier that may be all zero.
 _STEPS = 5
@@ -167,7 +167,7 @@ def _line(sample_bytes: int, instructions: int) -> list[dict[str, Any]]:
 def _samples(graph: Graph, data: str | None) -> Samples:
     if data is None:
         return synthetic_samples(graph, _CALIBRATION, _SEED)
-    return list(samples_of(graph, mcutrain.data.open(data), _CALIBRATION))
+    return samples_of(graph, mcutrain.data.open(data).take(slice(_CALIBRATION)))
 
 
 def _on_host(

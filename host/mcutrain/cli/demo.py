@@ -25,7 +25,7 @@ from mcutrain.cli.common import ERR, OUT, ROOT, Json, load_network, open_with_im
 from mcutrain.cli.doctor import DEMO_DATA, all_checks
 from mcutrain.cli.fits import check_fit
 from mcutrain.cli.interrupt import Stopper
-from mcutrain.cli.pack import CALIBRATION_SAMPLES, samples_of
+from mcutrain.cli.pack import CALIBRATION_SAMPLES
 from mcutrain.cli.work import Settings, Work, fresh_folder
 from mcutrain.compile import compile_program
 from mcutrain.errors import ToolchainError
@@ -38,7 +38,7 @@ from mcutrain.link.session import Session
 from mcutrain.plan.scheme import resolve_scheme
 from mcutrain.report.html import render
 from mcutrain.report.log import IMAGE, RUN, Run
-from mcutrain.trainer import MAX_STEPS, calibrated
+from mcutrain.trainer import MAX_STEPS, calibrated, samples_of
 
 BOARD = "qemu:netduinoplus2"
 _ALIGN = 16  # of an image in SRAM
@@ -115,7 +115,7 @@ class _Parts:
     def compiled(self, scheme: str) -> CompiledProgram:
         plan = resolve_scheme(self.graph, scheme)
         data = mcutrain.data.open(self.demo.TRAIN)
-        samples = samples_of(self.graph, data, CALIBRATION_SAMPLES)
+        samples = samples_of(self.graph, data.take(slice(CALIBRATION_SAMPLES)))
         return calibrated(compile_program(self.graph, plan), samples)
 
     def work(self, name: str, image: bytes, rate: float, device: str) -> Work:
@@ -141,7 +141,7 @@ class _Parts:
         check_fit(fits, self.board, compiled)
         self.say(f"counting the instructions of each layer on {self.board.id}")
         data = mcutrain.data.open(self.demo.TRAIN)
-        samples = list(samples_of(self.graph, data, CALIBRATION_SAMPLES))
+        samples = samples_of(self.graph, data.take(slice(CALIBRATION_SAMPLES)))
         layers = profile(self.board, compiled, image, samples)
         work = self.work("chip", image, self.demo.LEARNING_RATE, self.board.id)
         where = "over its serial port into SRAM" if in_sram else "in its flash partition"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -31,15 +30,13 @@ from mcutrain.cli.common import (
 from mcutrain.cli.fits import check_fit
 from mcutrain.cli.saturation import outside_input
 from mcutrain.compile import compile_program
-from mcutrain.data import Dataset
 from mcutrain.engine.engine import verify
 from mcutrain.files import write_atomic
 from mcutrain.image.pack import pack
 from mcutrain.ir.graph import Graph
 from mcutrain.ir.program import CompiledProgram
 from mcutrain.plan.scheme import resolve_scheme
-from mcutrain.quantize import quantize_input
-from mcutrain.trainer import calibrated
+from mcutrain.trainer import calibrated, samples_of
 from mcutrain.trainer.probe import Probe, with_probe
 
 CALIBRATION_SAMPLES = 64
@@ -99,7 +96,7 @@ def run(
     if calibrate is not None:
         data = mcutrain.data.open(calibrate).labelled_as(graph.classes)
         outside["calibrate"] = outside_input(data, input_q, as_json)
-        compiled = _calibrated(compiled, graph, data, seed)
+        compiled = calibrated(compiled, samples_of(graph, data.spread(CALIBRATION_SAMPLES)), seed)
     image = pack(compiled)
     verify(image, str(output))
     if target is not None:
@@ -118,21 +115,6 @@ def run(
         "outside_input": outside,
     }
     show(as_json, summary, lambda: _draw(output, image, compiled, probe))
-
-
-def _calibrated(
-    compiled: CompiledProgram, graph: Graph, data: Dataset, seed: int
-) -> CompiledProgram:
-    some = data.spread(CALIBRATION_SAMPLES)
-    return calibrated(compiled, samples_of(graph, some, len(some)), seed)
-
-
-def samples_of(graph: Graph, data: Dataset, count: int) -> Iterator[tuple[bytes, int]]:
-    """The first samples of a data set as input bytes, with their labels."""
-    some = data.take(slice(count))
-    inputs = quantize_input(graph, some.array())
-    for index, label in enumerate(some.y):
-        yield b"".join(inputs[name][index].tobytes() for name in graph.inputs), int(label)
 
 
 def synthetic_samples(graph: Graph, count: int, seed: int) -> list[tuple[bytes, int]]:

@@ -10,12 +10,12 @@ from mcutrain.data import Dataset
 from mcutrain.errors import InputError
 from mcutrain.ir.graph import Graph
 from mcutrain.plan.plan import Plan
-from mcutrain.quantize import quantize_input
 from mcutrain.search.gradients import Sample, score
 from mcutrain.search.kept import Kept
 from mcutrain.search.race import TURNS, race
 from mcutrain.search.shortlist import ALL_BITS, Entry, shortlist
 from mcutrain.search.trials import FOLDS, Arm, Trials
+from mcutrain.trainer import samples_of
 
 SAMPLES = 200  # for gradients
 LEAST_SAMPLES = 100  # for trials: fewer do not tell plans apart
@@ -100,19 +100,14 @@ def _decide(entries: Sequence[Entry], trials: Trials, progress: Progress) -> Aut
         what = f"trials, {number + 1} of {TURNS * FOLDS}"
         return trials.run(arms, number, lambda done, count: progress(what, done, count))
 
+    found = race(len(entries), run)
     tried = tuple(
-        Tried(entries[one.plan].name, one.rate, one.accuracy, len(one.shares))
-        for one in race(len(entries), run)
+        Tried(entries[one.plan].name, one.rate, one.accuracy, len(one.shares)) for one in found
     )
-    best = next(entry for entry in entries if entry.name == tried[0].name)
+    best = entries[found[0].plan]
     return Automatic(best.plan, best.name, tried)
 
 
 def samples_over(graph: Graph, data: Dataset) -> list[Sample]:
     """Input bytes and labels of samples from all over the data."""
-    some = data.spread(SAMPLES)
-    inputs = quantize_input(graph, some.array())
-    return [
-        (b"".join(inputs[name][index].tobytes() for name in graph.inputs), int(label))
-        for index, label in enumerate(some.y)
-    ]
+    return samples_of(graph, data.spread(SAMPLES))

@@ -23,11 +23,10 @@ from mcutrain.data import Dataset
 from mcutrain.engine import CachedEngine
 from mcutrain.image.pack import pack
 from mcutrain.image.status import DivergedError
-from mcutrain.image.unpack import unpack
 from mcutrain.ir.graph import Graph
 from mcutrain.plan.plan import Plan
 from mcutrain.search.kept import Kept
-from mcutrain.trainer import CACHE_BYTES, HostRun, PrefixCache, Schedule, calibrated, encoder
+from mcutrain.trainer import CACHE_BYTES, HostRun, PrefixCache, Schedule, calibrated, samples_of
 
 FOLDS = 3  # one of so many parts is held out
 MOST_SAMPLES = 3000
@@ -59,7 +58,8 @@ class Trials:
     def __init__(
         self, graph: Graph, data: Dataset, plans: Sequence[Plan], kept: Kept | None = None
     ) -> None:
-        images = [_image(graph, plan, data) for plan in plans]
+        some = samples_of(graph, data.spread(_CALIBRATION))
+        images = [pack(calibrated(compile_program(graph, plan), some)) for plan in plans]
         self._idle = [[CachedEngine(image)] for image in images]
         sizes = {_boundary(engine): engine.prefix_bytes for (engine,) in self._idle}
         fit = CACHE_BYTES // (data.views * sum(sizes.values()))
@@ -143,15 +143,6 @@ class Trials:
     def _go_on(self, _record: dict[str, Any]) -> None:
         if self._stopped.is_set():
             raise KeyboardInterrupt
-
-
-def _image(graph: Graph, plan: Plan, data: Dataset) -> bytes:
-    """A plan's image, with exponents that fit the data."""
-    compiled = compile_program(graph, plan)
-    encode = encoder(unpack(pack(compiled)), data)
-    some = data.spread(_CALIBRATION)
-    samples = [(encode(some.sample(i)), int(label)) for i, label in enumerate(some.y)]
-    return pack(calibrated(compiled, samples))
 
 
 def _boundary(engine: CachedEngine) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ so that a run that was interrupted and resumed ends with the bytes of one that w
 from mcutrain.trainer.cached_device import CachedDevice
 from mcutrain.trainer.calibrate import calibrated
 from mcutrain.trainer.checkpoint import Checkpoint
-from mcutrain.trainer.encode import Encode, encoder, shape_hint
+from mcutrain.trainer.encode import Encode, encoder, samples_of, shape_hint
 from mcutrain.trainer.host_run import HostRun
 from mcutrain.trainer.prefix import CACHE_BYTES, PrefixCache
 from mcutrain.trainer.schedule import MAX_STEPS, Schedule, order_of, visits
@@ -30,6 +30,7 @@ __all__ = [
     "evaluate",
     "inputs_of",
     "order_of",
+    "samples_of",
     "shape_hint",
     "train",
     "visits",

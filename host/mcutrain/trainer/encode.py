@@ -8,8 +8,8 @@ from collections.abc import Callable
 from mcutrain.data import Dataset
 from mcutrain.errors import InputError
 from mcutrain.image.unpack import Image
-from mcutrain.ir.graph import Array
-from mcutrain.quantize.inputs import to_int8
+from mcutrain.ir.graph import Array, Graph
+from mcutrain.quantize.inputs import quantize_input, to_int8
 
 Encode = Callable[[Array], bytes]
 
@@ -50,6 +50,19 @@ def encoder(image: Image, data: Dataset) -> Encode:
 
     encode(data.sample(0))  # pixels for a network that takes other numbers: refused now, not later
     return encode
+
+
+def samples_of(graph: Graph, data: Dataset) -> list[tuple[bytes, int]]:
+    """All samples as input bytes of a quantised network, with their labels.
+
+    Raises:
+        InputError: as `quantize_input`.
+    """
+    inputs = quantize_input(graph, data.array())
+    return [
+        (b"".join(inputs[name][index].tobytes() for name in graph.inputs), int(label))
+        for index, label in enumerate(data.y)
+    ]
 
 
 def shape_hint(given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
